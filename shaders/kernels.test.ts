@@ -17,6 +17,9 @@ import { sortTokens } from './embedding/sortTokens.ts';
 import { kernels } from './kernels.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
+import { headNormBackward } from './norm/headNormBackward.ts';
+import { headNormBackwardWeights } from './norm/headNormBackwardWeights.ts';
+import { headNormForward } from './norm/headNormForward.ts';
 import { layerNormBackward } from './norm/layerNormBackward.ts';
 import { layerNormBackwardWeights } from './norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from './norm/layerNormForward.ts';
@@ -105,9 +108,23 @@ describe('backward references against finite differences', () => {
     expect(gradientError(dx_NC, twice)).toBeLessThan(1e-12);
   });
 
+  test('norms of heads: input and both weights', () => {
+    const dims = { N: 3, H: 4, K: 2, D: 3, C: 6, epsilon: 1e-5, offset: 1 };
+    const forward = float64Arrays(headNormForward, dims);
+    const { dy_NED, dx_NED } = float64Arrays(headNormBackward, dims, 2);
+    const loss = weightedOutput(headNormForward, forward, dims, 'y_NED', dy_NED);
+    loss(); // fills stat_NG
+    const { x_NED, weight_2D, stat_NG } = forward;
+    headNormBackward.cpu({ x_NED, stat_NG, weight_2D, dy_NED, dx_NED }, dims);
+    const { dweight_2D } = float64Arrays(headNormBackwardWeights, dims);
+    headNormBackwardWeights.cpu({ x_NED, stat_NG, dy_NED, dweight_2D }, dims);
+    expect(gradientError(dx_NED, numericalGradient(x_NED, loss))).toBeLessThan(TOLERANCE);
+    expect(gradientError(dweight_2D, numericalGradient(weight_2D, loss))).toBeLessThan(TOLERANCE);
+  });
+
   test('rotary positions: turning back is the gradient, and leaves what it does not turn', () => {
     const dims = { N: 6, T: 3, H: 2, D: 4, S: 10, sign: 1 };
-    const table_TD = rotaryTable(dims.T, dims.D, 100);
+    const table_TD = rotaryTable(dims.T, [1, 0.1]);
     const { x_NS } = float64Arrays({ ...rotary, tensors: [{ name: 'x_NS', access: 'read', type: 'f32' }] }, dims);
     const { x_NS: dy_NS } = float64Arrays(
       { ...rotary, tensors: [{ name: 'x_NS', access: 'read', type: 'f32' }] },
@@ -127,7 +144,10 @@ describe('backward references against finite differences', () => {
   });
 
   test('rotary table: the angle of a late position is that of float64', () => {
-    const table = rotaryTable(8192, 64, 10_000);
+    const table = rotaryTable(
+      8192,
+      Array.from({ length: 32 }, (_, d) => 10_000 ** (-d / 32)),
+    );
     for (const [t, d] of [
       [8191, 0],
       [8191, 5],

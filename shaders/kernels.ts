@@ -22,6 +22,9 @@ import { sumSlices, sumSlicesBias, sumSlicesInput } from './family/sumSlices.ts'
 import type { Kernel } from './kernel/kernel.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
+import { headNormBackward } from './norm/headNormBackward.ts';
+import { headNormBackwardWeights } from './norm/headNormBackwardWeights.ts';
+import { headNormForward } from './norm/headNormForward.ts';
 import { layerNormBackward } from './norm/layerNormBackward.ts';
 import { layerNormBackwardWeights } from './norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from './norm/layerNormForward.ts';
@@ -44,6 +47,7 @@ const products: readonly Kernel[] = [
   matmul({ layout: 'NN', epilogue: { bias: true, gelu: true } }),
   matmul({ layout: 'NN', epilogue: { bias: true, residual: true } }),
   matmul({ layout: 'NT' }),
+  matmul({ layout: 'NT', epilogue: { bias: true } }),
   matmul({ layout: 'NT', epilogue: { residual: true } }),
   matmul({ layout: 'TN', epilogue: { accumulate: true, biasGradient: true } }),
   matmul({ layout: 'NT', epilogue: { geluBackward: true } }),
@@ -60,6 +64,7 @@ const products: readonly Kernel[] = [
   matmul({ layout: 'NN', epilogue: { bias: true, gelu: true }, fewRows: true }),
   matmul({ layout: 'NN', epilogue: { bias: true, residual: true }, fewRows: true }),
   matmul({ layout: 'NT', fewRows: true }),
+  matmul({ layout: 'NT', epilogue: { bias: true }, fewRows: true }),
   matmul({ layout: 'NT', epilogue: { residual: true }, fewRows: true }),
 ];
 
@@ -78,6 +83,9 @@ export const kernels: readonly Kernel[] = [
   rmsNormForward,
   rmsNormBackward,
   rmsNormBackwardWeights,
+  headNormForward,
+  headNormBackward,
+  headNormBackwardWeights,
   columnSum,
   rotary,
   attentionForward,

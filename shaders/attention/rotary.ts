@@ -1,6 +1,6 @@
 /**
  * Rotary positions (Su et al. 2021) in the half-split layout: element d of a head is turned with element d + D/2 by the
- * angle t·theta^(−2d/D) of its row's position t. In place, over the first H heads of rows of S floats (queries and keys
+ * angle t·frequency d of its row's position t. In place, over the first H heads of rows of S floats (queries and keys
  * stand before the values). A rotation's gradient is the opposite rotation, so `sign` −1 makes it the backward.
  *
  * Cosines and sines come from a table made in float64: a long sequence's angle times a float32 frequency would be off by
@@ -12,13 +12,14 @@ import { laneSource, laneWidth } from '../kernel/lanes.ts';
 import { f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './rotary.wgsl?raw';
 
-/** [T, D]: for each position D/2 cosines, then as many sines. */
-export function rotaryTable(positions: number, headWidth: number, theta: number): Float32Array<ArrayBuffer> {
-  const half = headWidth / 2;
+/** [T, D]: for each position the cosines of D/2 frequencies, then as many sines. */
+export function rotaryTable(positions: number, frequencies: readonly number[]): Float32Array<ArrayBuffer> {
+  const half = frequencies.length;
+  const headWidth = 2 * half;
   const table_TD = new Float32Array(positions * headWidth);
   for (let t = 0; t < positions; t++) {
     for (let d = 0; d < half; d++) {
-      const angle = t * theta ** ((-2 * d) / headWidth);
+      const angle = t * at(frequencies, d);
       table_TD[t * headWidth + d] = Math.cos(angle);
       table_TD[t * headWidth + half + d] = Math.sin(angle);
     }
@@ -55,7 +56,12 @@ export const rotary = kernel({
     { N: 256, T: 64, H: 6, D: 32, S: 256, sign: 1 },
   ],
   fill({ table_TD }, { T, D }) {
-    table_TD.set(rotaryTable(T, D, 10_000));
+    table_TD.set(
+      rotaryTable(
+        T,
+        Array.from({ length: D / 2 }, (_, d) => 10_000 ** ((-2 * d) / D)),
+      ),
+    );
   },
   tolerance: { absolute: 1e-6, relative: 1e-6 },
   cost: ({ N, H, D }) => ({ flops: 3 * N * H * D, bytes: 4 * 2 * N * H * D }),

@@ -2,7 +2,7 @@
 import { totalmem } from 'node:os';
 import { type Command, Option } from 'commander';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { modelFromConfig } from '../../swarm/model/families.ts';
+import { FAMILY_NAMES, modelFromConfig } from '../../swarm/model/families.ts';
 import { shown } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
@@ -64,7 +64,7 @@ export function addBenchCommand(program: Command): void {
     .option('--batch <n>', 'samples of a step', wholeNumber('--batch', 1), 4)
     .option('--vocabulary <n>', 'token ids', wholeNumber('--vocabulary', 1), 256)
     .option('--steps <n>', 'steps to time', wholeNumber('--steps', 1), 20)
-    .addOption(new Option('--family <name>', 'model family').choices(['gpt2', 'llama']).default('gpt2'))
+    .addOption(new Option('--family <name>', 'model family').choices(FAMILY_NAMES).default('gpt2'))
     .option('--init <file>', 'weights of the first step, a safetensors file')
     .option('--tokens <file>', 'JSON: B lists of T+1 token ids, the same batch at every step')
     .option('--learning-rate <x>', 'constant', learningRate, 1e-3)

@@ -26,6 +26,7 @@ describe('stages that answer', () => {
     ['untied-gpt2', 1],
     ['odd-llama', 2],
     ['tied-llama', 2],
+    ['qwen3-tiny', 2],
   ] as const;
   test.each(cases)('%s in %i stages: the tokens of the reference', async (name, count) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

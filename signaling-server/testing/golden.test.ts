@@ -80,6 +80,10 @@ test.each([
   ['odd-llama', 5],
   ['tied-llama', 8],
   ['padded-llama', 6],
+  ['llama3-tiny', 4],
+  ['qwen2-tiny', 4],
+  ['qwen3-tiny', 4],
+  ['smollm3-tiny', 4],
 ])('%s: loss, norm and rate of the first %d steps', async (name, steps) => {
   const { trainer, windows, expected } = await goldenCase(name);
   for (let step = 0; step < steps; step++) {

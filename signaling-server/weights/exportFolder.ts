@@ -19,6 +19,9 @@ const FLOAT_BYTES = 4;
 const ARCHITECTURES: Readonly<Record<Model['family'], string>> = {
   gpt2: 'GPT2LMHeadModel',
   llama: 'LlamaForCausalLM',
+  qwen2: 'Qwen2ForCausalLM',
+  qwen3: 'Qwen3ForCausalLM',
+  smollm3: 'SmolLM3ForCausalLM',
 };
 
 export interface OtherFile {

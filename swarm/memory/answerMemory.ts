@@ -10,7 +10,7 @@ import type { Model, Operation } from '../model/model.ts';
 import { INPUT, type Program, program } from '../model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
 import { type BufferSpec, PASSES, readback, storage } from './bufferSpec.ts';
-import { ROTARY, rotaryOf, WIRE } from './memory.ts';
+import { rotaryTables, WIRE } from './memory.ts';
 
 export interface AnswerSize {
   readonly layers: Range;
@@ -78,6 +78,8 @@ export function answerBuffers(model: Model, size: AnswerSize): BufferSpec[] {
     if (y === null) continue;
     if (operation.op === 'layerNorm') add(storage(`${answerPlace(y)}.stat`, 2 * rows));
     if (operation.op === 'rmsNorm') add(storage(`${answerPlace(y)}.stat`, rows));
+    if (operation.op === 'headNorm')
+      add(storage(`${answerPlace(y)}.stat`, rows * (operation.heads + operation.keyValueHeads)));
   }
   for (const { operation, y } of work.head)
     if (y !== null && operation.op !== 'crossEntropy') keep(y, draws * model.width);
@@ -88,8 +90,7 @@ export function answerBuffers(model: Model, size: AnswerSize): BufferSpec[] {
   for (const name of [ANSWER_WORDS.ids, ANSWER_WORDS.positions, ANSWER_WORDS.places]) add(storage(name, rows));
   add(storage(ANSWER_WORDS.seen, 2 * rows));
   add(storage(ANSWER_WORDS.pages, pageList(model, size)));
-  const rotary = rotaryOf(work);
-  if (rotary) add(storage(ROTARY, rows * rotary.headWidth));
+  for (const { turns, headWidth } of rotaryTables(work)) add(storage(turns.name, rows * headWidth));
   if (work.first && model.embedding.some((row) => row.op === 'embed' && row.position !== null))
     keep(POSITION_ROWS, rows * model.width);
   if (work.last) {

@@ -186,6 +186,8 @@ function wireBuffers({ first, last }: Program, { stream, largestSlice, wires = [
 function statistics({ operation, y }: Step, prefix: string, rows: number): BufferSpec[] {
   if (operation.op === 'layerNorm') return [storage(`${prefix}${y}.stat`, rows * 2)];
   if (operation.op === 'rmsNorm') return [storage(`${prefix}${y}.stat`, rows)];
+  if (operation.op === 'headNorm')
+    return [storage(`${prefix}${y}.stat`, rows * (operation.heads + operation.keyValueHeads))];
   if (operation.op === 'attention') return [storage(`${prefix}${y}.lse`, rows * operation.heads)];
   return [];
 }
@@ -200,7 +202,7 @@ function againBuffers(work: Program, rows: number, keep: Keep): BufferSpec[] {
 /** The name of the same that waits for its backward while others are computed. */
 export const aheadName = (name: string): string => `ahead/${name}`;
 
-/** What all slots of a stage share: scratch, what is computed again, and the table of the rotary positions' cosines and sines. */
+/** What all slots of a stage share: scratch, what is computed again, and the tables of the rotary positions' cosines and sines. */
 export function sharedBuffers(
   work: Program,
   { samples, sequence, recomputesAhead, compute = 'f32' }: Omit<StageSize, 'layers' | 'slots'>,
@@ -220,16 +222,14 @@ export function sharedBuffers(
   if (recomputesAhead) specs.push(...again.map((spec) => ({ ...spec, name: aheadName(spec.name) })));
   const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
   if (heads > 0) specs.push(storage('attention.delta', rows * heads));
-  const rotary = rotaryOf(work);
-  if (rotary) specs.push(storage(ROTARY, sequence * rotary.headWidth));
+  for (const { turns, headWidth } of rotaryTables(work)) specs.push(storage(turns.name, sequence * headWidth));
   return specs;
 }
 
-/** Name of the table of the rotary positions: one for a stage, since a model's layers turn alike. */
-export const ROTARY = 'rotary';
-export function rotaryOf({ body }: Program): Extract<Operation, { op: 'rotary' }> | null {
-  for (const { operation } of body) if (operation.op === 'rotary') return operation;
-  return null;
+/** Whose cosines and sines are in a table of their own, which has the name of the turns. */
+export function rotaryTables({ body }: Pick<Program, 'body'>): Extract<Operation, { op: 'rotary' }>[] {
+  const found = body.flatMap(({ operation }) => (operation.op === 'rotary' ? [operation] : []));
+  return [...new Map(found.map((row) => [row.turns.name, row])).values()];
 }
 
 /** The stages this peer has work in, with what each must hold; `inFlight` is known to whoever asks for many peers. */
@@ -561,8 +561,8 @@ export const PIECE_ROWS = 128;
 type Linear = Extract<Operation, { op: 'linear' }>;
 
 /** May the rows of its weight be bound a piece at a time? */
-export const isCutByRows = ({ weightLayout, bias, activation, residual }: Linear): boolean =>
-  weightLayout === 'outIn' && bias === null && activation === 'none' && residual === null;
+export const isCutByRows = ({ weightLayout, biases, activation, residual }: Linear): boolean =>
+  weightLayout === 'outIn' && biases.length === 0 && activation === 'none' && residual === null;
 
 /**
  * How much of a block's tensors a kernel binds at once. A device binds less than it keeps in one buffer: WebGPU guarantees

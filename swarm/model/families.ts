@@ -3,7 +3,7 @@ import { type Result, refusal } from '../base.ts';
 import { type Config, fieldReason } from './configFields.ts';
 import { gpt2Model } from './gpt2.ts';
 import { isTooDeep, TOO_DEEP } from './inputFields.ts';
-import { llamaModel } from './llama.ts';
+import { llamaModel, qwen2Model, qwen3Model, smollm3Model } from './llama.ts';
 import { type Model, parameters } from './model.ts';
 
 interface Family {
@@ -15,7 +15,12 @@ interface Family {
 const FAMILIES: Readonly<Record<Model['family'], Family>> = {
   gpt2: { model: gpt2Model, dropout: ['resid_pdrop', 'embd_pdrop', 'attn_pdrop'] },
   llama: { model: llamaModel, dropout: ['attention_dropout'] },
+  qwen2: { model: qwen2Model, dropout: ['attention_dropout'] },
+  qwen3: { model: qwen3Model, dropout: ['attention_dropout'] },
+  smollm3: { model: smollm3Model, dropout: ['attention_dropout'] },
 };
+
+export const FAMILY_NAMES = Object.keys(FAMILIES) as readonly Model['family'][];
 
 /** Four tebibytes of weights: no cluster that this plans for has them. */
 const MODEL_ELEMENTS_LIMIT = 2 ** 40;
@@ -38,8 +43,17 @@ export function modelFromConfig(json: unknown, use: 'training' | 'inference' = '
     const fault = use === 'training' ? dropoutFault(config, FAMILIES[name].dropout) : null;
     return fault === null ? withinBounds(FAMILIES[name].model(config), config) : refusal(fault);
   }
-  const names = Object.keys(FAMILIES).map((family) => `"${family}"`);
-  return refusal(fieldReason('model_type', names.join(' or '), config));
+  const names = FAMILY_NAMES.map((family) => `"${family}"`);
+  const expected = `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
+  return refusal(fieldReason('model_type', expected, config) + hintOf(config));
+}
+
+/** What people try that is near to a family. */
+function hintOf({ model_type: name, text_config: text, num_experts, num_local_experts }: Config): string {
+  if (typeof text === 'object' && text !== null)
+    return ': it wraps a text model; give the config and the weights of that one alone';
+  const hasExperts = num_experts !== undefined || num_local_experts !== undefined || /moe|mixtral/.test(String(name));
+  return hasExperts ? ': mixtures of experts are not computed here' : '';
 }
 
 /** All fields to change are named at once. */

@@ -62,7 +62,7 @@ test('tensors stand in the order and with the names of Hugging Face', () => {
 function tensorsRead(row: Operation): string[] {
   if (row.op === 'embed') return [row.token, row.position ?? ''];
   if (row.op === 'layerNorm') return [row.weight, row.bias];
-  return row.op === 'linear' ? [...row.weights, row.bias ?? ''] : [];
+  return row.op === 'linear' ? [...row.weights, ...row.biases] : [];
 }
 
 function activationsRead(row: Operation): string[] {
@@ -103,8 +103,8 @@ test("the config is kept verbatim; transformers' other names for a field are hon
 });
 
 test.each<[Record<string, unknown>, string]>([
-  [{ model_type: 'bert' }, 'model_type must be "gpt2" or "llama", not "bert"'],
-  [{ model_type: undefined }, 'model_type is missing: it must be "gpt2" or "llama"'],
+  [{ model_type: 'bert' }, 'model_type must be "gpt2", "llama", "qwen2", "qwen3" or "smollm3", not "bert"'],
+  [{ model_type: undefined }, 'model_type is missing: it must be "gpt2", "llama", "qwen2", "qwen3" or "smollm3"'],
   [{ n_embd: 9 }, 'n_embd must be a multiple of n_head (2), not 9'],
   [{ n_embd: '8' }, 'n_embd must be a positive integer, not "8"'],
   [{ n_layer: 0 }, 'n_layer must be a positive integer up to 256, not 0'],

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { at } from '../base.ts';
 import { modelFromConfig } from './families.ts';
 import { block, type Model, paddingOf, parameters } from './model.ts';
 
@@ -25,11 +26,15 @@ const reason = (change: Record<string, unknown>): string => {
   return parsed.ok ? 'accepted' : parsed.reason;
 };
 
-/** The rotary row's theta. */
-const theta = (change: Record<string, unknown>): unknown =>
+const D = 20;
+/** What layers' rotary rows turn by, in radians a position. */
+const frequencies = (change: Record<string, unknown>, layer = 0): readonly number[] =>
   model({ ...tiny, ...change })
-    .layer(0)
-    .flatMap((row) => (row.op === 'rotary' ? [row.theta] : []))[0];
+    .layer(layer)
+    .flatMap((row) => (row.op === 'rotary' ? row.turns.frequencies : []));
+/** The theta of unscaled frequencies. */
+const theta = (change: Record<string, unknown>, layer = 0): number =>
+  Math.round(at(frequencies(change, layer), 1) ** (-D / 2));
 
 test('an empty config is Llama 7B, 6,738,415,616 parameters', () => {
   const seven = model({ model_type: 'llama' });
@@ -96,10 +101,83 @@ test('rotary theta: 10000, or where either place says it', () => {
   expect(theta({ rope_scaling: { rope_type: 'default' }, rope_theta: 7 })).toBe(7);
 });
 
+const LLAMA3 = {
+  ...{ rope_type: 'llama3', factor: 32, low_freq_factor: 1, high_freq_factor: 4 },
+  original_max_position_embeddings: 8192,
+};
+
+test('rotary scaling, linear and of Llama 3, is the same wherever a config says it', () => {
+  const plain = frequencies({ rope_theta: 500_000 });
+  const linear = plain.map((frequency) => frequency / 4);
+  expect(frequencies({ rope_theta: 500_000, rope_scaling: { type: 'linear', factor: 4 } })).toEqual(linear);
+  expect(frequencies({ rope_parameters: { rope_type: 'linear', factor: 4, rope_theta: 500_000 } })).toEqual(linear);
+  const scaled = frequencies({ rope_theta: 500_000, rope_scaling: LLAMA3 });
+  expect(frequencies({ rope_parameters: { ...LLAMA3, rope_theta: 500_000 } })).toEqual(scaled);
+  // Waves of up to 2,048 positions stay, those of 8,192 and more are 32 times as long, one lies between.
+  const shares = scaled.map((frequency, d) => frequency / at(plain, d));
+  const waves = plain.map((frequency) => (2 * Math.PI) / frequency);
+  expect(waves.map((wave) => (wave < 2048 ? 'short' : wave > 8192 ? 'long' : 'between'))).toEqual([
+    ...['short', 'short', 'short', 'short', 'short', 'between', 'long', 'long', 'long', 'long'],
+  ]);
+  expect(shares.slice(0, 5)).toEqual([1, 1, 1, 1, 1]);
+  for (const share of shares.slice(6)) expect(share).toBeCloseTo(1 / 32, 14);
+  const smooth = (8192 / at(waves, 5) - 1) / 3;
+  expect(shares[5]).toBeCloseTo((1 - smooth) / 32 + smooth, 14);
+});
+
+test('qwen2 has biases of queries, keys and values, joined as their matrices are', () => {
+  const rows = block(model({ ...tiny, model_type: 'qwen2' }), 'layer.0').tensors;
+  expect(rows.slice(1, 8).map(({ name, shape, joined }) => `${name} [${shape}]${joined ? ' joined' : ''}`)).toEqual([
+    'model.layers.0.self_attn.q_proj.weight [120,30]',
+    'model.layers.0.self_attn.k_proj.weight [40,30] joined',
+    'model.layers.0.self_attn.v_proj.weight [40,30] joined',
+    'model.layers.0.self_attn.q_proj.bias [120]',
+    'model.layers.0.self_attn.k_proj.bias [40] joined',
+    'model.layers.0.self_attn.v_proj.bias [40] joined',
+    'model.layers.0.self_attn.o_proj.weight [30,120]',
+  ]);
+  expect(reason({ model_type: 'qwen2', attention_bias: false, sliding_window: 8, max_window_layers: 1 })).toBe(
+    'accepted',
+  );
+});
+
+test('qwen3 has a norm of each head of queries and of keys before they are turned', () => {
+  const qwen3 = model({ ...tiny, model_type: 'qwen3', head_dim: undefined });
+  expect(qwen3.headWidth).toBe(128);
+  const norms = block(qwen3, 'layer.1').tensors.filter(
+    ({ name }) => name.includes('self_attn.') && name.includes('norm'),
+  );
+  expect(norms.map(({ name, shape }) => [name, shape])).toEqual([
+    ['model.layers.1.self_attn.q_norm.weight', [128]],
+    ['model.layers.1.self_attn.k_norm.weight', [128]],
+  ]);
+  expect(qwen3.layer(1).map(({ op }) => op)).toEqual([
+    ...['rmsNorm', 'linear', 'headNorm', 'rotary', 'attention', 'linear', 'rmsNorm', 'linear', 'swiGlu', 'linear'],
+  ]);
+});
+
+test('smollm3: layers without rotation, by a list or an interval', () => {
+  const turned = (change: Record<string, unknown>): string => {
+    const { layers, layer } = model({ ...tiny, model_type: 'smollm3', num_hidden_layers: 5, ...change });
+    return Array.from({ length: layers }, (_, i) => Number(layer(i).some(({ op }) => op === 'rotary'))).join('');
+  };
+  expect(turned({})).toBe('11101');
+  expect(turned({ no_rope_layers: null, no_rope_layer_interval: 2 })).toBe('10101');
+  expect(turned({ no_rope_layers: [0, 1, 1, 1, 0] })).toBe('01110');
+  expect(reason({ model_type: 'smollm3', no_rope_layers: [1] })).toBe(
+    'no_rope_layers must have as many entries as there are layers (2), not 1',
+  );
+  expect(reason({ model_type: 'smollm3', no_rope_layers: [1, 2] })).toBe(
+    'no_rope_layers must be null or a list of 0 (a layer without rotation) and 1, not [1,2]',
+  );
+});
+
 test('other names of the same arithmetic, as transformers has them, are taken', () => {
   expect(reason({ hidden_act: 'swish', attention_bias: null, mlp_bias: null })).toBe('accepted');
 });
 
+const ROPE_SCALING =
+  'rope_scaling must be null or of type "default", "linear" (with a factor) or "llama3" (with its four numbers)';
 test.each<[Record<string, unknown>, string]>([
   [{ hidden_act: 'gelu' }, 'hidden_act must be "silu", not "gelu"'],
   [{ attention_bias: true }, 'attention_bias must be false, not true'],
@@ -109,15 +187,18 @@ test.each<[Record<string, unknown>, string]>([
     'attention_dropout must be 0, not 0.1: training here is without dropout; write 0 for attention_dropout',
   ],
   [{ partial_rotary_factor: 0.5 }, 'partial_rotary_factor must be 1, not 0.5'],
-  [
-    { rope_scaling: { type: 'linear', factor: 2 } },
-    'rope_scaling must be null or of type "default", not {"type":"linear","factor":2}',
-  ],
-  [{ rope_scaling: { factor: 2 } }, 'rope_scaling must be null or of type "default", not {"factor":2}'],
+  [{ rope_scaling: { type: 'dynamic', factor: 2 } }, `${ROPE_SCALING}, not {"type":"dynamic","factor":2}`],
+  [{ rope_scaling: { type: 'linear' } }, `${ROPE_SCALING}, not {"type":"linear"}`],
+  [{ rope_scaling: { factor: 2 } }, `${ROPE_SCALING}, not {"factor":2}`],
   [
     { rope_parameters: { rope_type: 'llama3', rope_theta: 5e5 } },
-    'rope_parameters must be null or of type "default", not {"rope_type":"llama3","rope_theta":500000}',
+    `${ROPE_SCALING.replace('scaling', 'parameters')}, not {"rope_type":"llama3","rope_theta":500000}`,
   ],
+  [
+    { rope_scaling: { type: 'linear', factor: 2 }, rope_parameters: { type: 'linear', factor: 3 } },
+    'rope_parameters must say the same as the scaling given elsewhere',
+  ],
+  [{ model_type: 'qwen2', use_sliding_window: true }, 'use_sliding_window must be false, not true'],
   [
     { rope_theta: 100, rope_parameters: { rope_type: 'default', rope_theta: 200 } },
     'rope_parameters.rope_theta must equal the 100 given elsewhere, not 200',

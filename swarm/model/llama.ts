@@ -1,9 +1,6 @@
 /**
- * Llama (LlamaForCausalLM) as a model table: RMSNorm, rotary positions in the half-split layout, SwiGLU, grouped-query
- * attention. Matrices that read the same activation (queries, keys, values; gate, up) stand next to each other in
- * Hugging Face's order, so each such group is one linear row, and its gradients are two products.
- *
- * Every weight is [out, in]. Activations are named as in gpt2.ts: rows start from `x` and end in `y`.
+ * Llama (LlamaForCausalLM) and the families that followed it, read from their Hugging Face configs: each is a schema with
+ * transformers' defaults, and what it has more or less than Llama. llamaRows.ts makes the table.
  */
 import { z } from 'zod';
 import { type Result, refusal, success } from '../base.ts';
@@ -20,14 +17,12 @@ import {
   layerCount,
   readConfig,
 } from './configFields.ts';
-import { blockOf, layerBlock, type Model, type Operation, type TensorRow } from './model.ts';
+import { type LlamaShape, llamaTable } from './llamaRows.ts';
+import type { Model, RotaryTurns } from './model.ts';
+import { type RotaryFields, rotaryFrequencies } from './rotaryFields.ts';
 
-const TOKENS = 'model.embed_tokens.weight';
-const FINAL_NORM = 'model.norm.weight';
-const HEAD = 'lm_head.weight';
-const THETA = 10_000;
-
-const SCHEMA = z.object({
+/** Fields of all of them, with Llama's defaults. */
+const LLAMA = z.object({
   vocab_size: count.default(32_000),
   hidden_size: count.default(4096),
   intermediate_size: count.default(11_008),
@@ -37,40 +32,106 @@ const SCHEMA = z.object({
   head_dim: count.nullable().default(null),
   max_position_embeddings: count.default(2048),
   rms_norm_eps: epsilon.default(1e-6),
-  rope_theta: z.number().positive().nullable().default(null),
   initializer_range: initializerRange,
   tie_word_embeddings: z.boolean().default(false),
   pad_token_id: z.int().nullable().default(null),
 });
+type Sizes = z.output<typeof LLAMA>;
 
-const FIELDS: ConfigFields<typeof SCHEMA> = {
-  schema: SCHEMA,
-  expected: {
-    num_hidden_layers: LAYER_COUNT,
-    num_key_value_heads: 'a positive integer or null',
-    head_dim: 'a positive integer or null',
-    rms_norm_eps: EPSILON,
-    rope_theta: 'a number above 0',
-    initializer_range: INITIALIZER_RANGE,
-    tie_word_embeddings: 'true or false',
-    pad_token_id: 'an integer or null',
-  },
-  fixed: [
-    ['hidden_act', 'silu', 'swish'],
-    ['attention_bias', false, null],
-    ['mlp_bias', false, null],
-    ['partial_rotary_factor', 1],
-    ['quantization_config', null],
-  ],
+const QWEN2 = LLAMA.extend({
+  vocab_size: count.default(151_936),
+  intermediate_size: count.default(22_016),
+  num_key_value_heads: count.nullable().default(32),
+  max_position_embeddings: count.default(32_768),
+});
+
+const QWEN3 = QWEN2.extend({ head_dim: count.nullable().default(128) });
+
+const SMOLLM3 = LLAMA.extend({
+  vocab_size: count.default(128_256),
+  hidden_size: count.default(2048),
+  num_hidden_layers: layerCount.default(36),
+  num_attention_heads: count.default(16),
+  num_key_value_heads: count.nullable().default(4),
+  max_position_embeddings: count.default(32_768),
+  tie_word_embeddings: z.boolean().default(true),
+  no_rope_layers: z.array(z.union([z.literal(0), z.literal(1)])).nullish(),
+  no_rope_layer_interval: count.default(4),
+});
+
+const EXPECTED = {
+  num_hidden_layers: LAYER_COUNT,
+  num_key_value_heads: 'a positive integer or null',
+  head_dim: 'a positive integer or null',
+  rms_norm_eps: EPSILON,
+  initializer_range: INITIALIZER_RANGE,
+  tie_word_embeddings: 'true or false',
+  pad_token_id: 'an integer or null',
+  no_rope_layers: 'null or a list of 0 (a layer without rotation) and 1',
 };
+const FIXED: ConfigFields<typeof LLAMA>['fixed'] = [
+  ['hidden_act', 'silu', 'swish'],
+  ['partial_rotary_factor', 1],
+  ['quantization_config', null],
+];
+const NO_WINDOW = ['use_sliding_window', false] as const;
+const NO_BIASES: ConfigFields<typeof LLAMA>['fixed'] = [
+  ['attention_bias', false, null],
+  ['mlp_bias', false, null],
+];
 
-export function llamaModel(config: Config): Result<Model> {
-  const read = readConfig(config, FIELDS);
+/** What a family has that does not follow from the sizes. */
+type Own = Pick<LlamaShape, 'family' | 'hasBiases' | 'hasHeadNorms' | 'turns'>;
+
+const PLAIN = { hasBiases: false, hasHeadNorms: false };
+
+export const llamaModel = (config: Config): Result<Model> =>
+  modelOf(config, { schema: LLAMA, expected: EXPECTED, fixed: [...FIXED, ...NO_BIASES] }, (sizes, headWidth) => {
+    const turns = turnsOfAll(config, sizes, { theta: 10_000, headWidth });
+    return turns.ok ? success({ ...PLAIN, family: 'llama', turns: turns.value }) : turns;
+  });
+
+export const qwen2Model = (config: Config): Result<Model> =>
+  modelOf(config, { schema: QWEN2, expected: EXPECTED, fixed: [...FIXED, NO_WINDOW] }, (sizes, headWidth) => {
+    const turns = turnsOfAll(config, sizes, { theta: 10_000, headWidth });
+    return turns.ok ? success({ ...PLAIN, family: 'qwen2', hasBiases: true, turns: turns.value }) : turns;
+  });
+
+export const qwen3Model = (config: Config): Result<Model> =>
+  modelOf(
+    config,
+    { schema: QWEN3, expected: EXPECTED, fixed: [...FIXED, ['attention_bias', false, null], NO_WINDOW] },
+    (sizes, headWidth) => {
+      const turns = turnsOfAll(config, sizes, { theta: 10_000, headWidth });
+      return turns.ok ? success({ ...PLAIN, family: 'qwen3', hasHeadNorms: true, turns: turns.value }) : turns;
+    },
+  );
+
+export const smollm3Model = (config: Config): Result<Model> =>
+  modelOf(
+    config,
+    { schema: SMOLLM3, expected: EXPECTED, fixed: [...FIXED, ...NO_BIASES, NO_WINDOW] },
+    (sizes, headWidth) => {
+      const all = turnsOfAll(config, sizes, { theta: 2_000_000, headWidth });
+      if (!all.ok) return all;
+      const { no_rope_layers: given, no_rope_layer_interval: interval, num_hidden_layers: layers } = sizes;
+      if (given && given.length > 0 && given.length !== layers)
+        return refusal(`no_rope_layers must have as many entries as there are layers (${layers}), not ${given.length}`);
+      const isTurned = (layer: number): boolean => (given?.length ? given[layer] === 1 : (layer + 1) % interval !== 0);
+      const turns = all.value.map((one, layer) => (isTurned(layer) ? one : null));
+      return success({ ...PLAIN, family: 'smollm3', turns });
+    },
+  );
+
+function modelOf<Schema extends z.ZodType<Sizes>>(
+  config: Config,
+  fields: ConfigFields<Schema>,
+  ownOf: (sizes: z.output<Schema>, headWidth: number) => Result<Own>,
+): Result<Model> {
+  const read = readConfig(config, fields);
   if (!read.ok) return read;
   const sizes = read.value;
   const { hidden_size: width, num_attention_heads: heads } = sizes;
-  const theta = rotaryTheta(config, sizes.rope_theta);
-  if (!theta.ok) return theta;
   const keyValueHeads = sizes.num_key_value_heads ?? heads;
   if (heads % keyValueHeads !== 0)
     return refusal(`num_key_value_heads must divide num_attention_heads (${heads}), not be ${keyValueHeads}`);
@@ -83,21 +144,19 @@ export function llamaModel(config: Config): Result<Model> {
   if (headWidth % 2 !== 0) return refusal(`head_dim must be even, not ${headWidth}`);
   const padding = paddingRow(config, sizes.pad_token_id, sizes.vocab_size);
   if (!padding.ok) return padding;
+  const own = ownOf(sizes, headWidth);
+  if (!own.ok) return own;
   return success(
-    table(config, {
+    llamaTable({
+      ...own.value,
+      ...{ config, width, heads, keyValueHeads, headWidth, padding: padding.value },
       layers: sizes.num_hidden_layers,
-      width,
-      heads,
-      keyValueHeads,
-      headWidth,
       innerWidth: sizes.intermediate_size,
       vocabulary: sizes.vocab_size,
       positions: sizes.max_position_embeddings,
       initializerRange: sizes.initializer_range,
       epsilon: sizes.rms_norm_eps,
-      theta: theta.value,
       tied: sizes.tie_word_embeddings,
-      padding: padding.value,
     }),
   );
 }
@@ -112,125 +171,14 @@ function paddingRow(config: Config, id: number | null, vocabulary: number): Resu
   return success(id < 0 ? id + vocabulary : id);
 }
 
-/** Where newer configs say it: with the kind of scaling, under either name. Only the default kind, no scaling, is done. */
-const ROPE = z
-  .looseObject({
-    rope_type: z.literal('default').optional(),
-    type: z.literal('default').optional(),
-    rope_theta: z.number().positive().optional(),
-    partial_rotary_factor: z.literal(1).optional(),
-  })
-  .refine((given) => given.rope_type ?? given.type ?? !('factor' in given))
-  .nullish();
-
-function rotaryTheta(config: Config, given: number | null): Result<number> {
-  let theta = given;
-  for (const field of ['rope_scaling', 'rope_parameters']) {
-    const parsed = ROPE.safeParse(config[field]);
-    if (!parsed.success) return refusal(fieldReason(field, 'null or of type "default"', config));
-    const own = parsed.data?.rope_theta;
-    if (own === undefined) continue;
-    if (theta !== null && theta !== own)
-      return refusal(`${field}.rope_theta must equal the ${theta} given elsewhere, not ${own}`);
-    theta = own;
-  }
-  return success(theta ?? THETA);
+/** Of layers that all turn alike. */
+function turnsOfAll(
+  config: Config,
+  { num_hidden_layers: layers }: Sizes,
+  of: Pick<RotaryFields, 'theta' | 'headWidth'>,
+): Result<RotaryTurns[]> {
+  const found = rotaryFrequencies(config, { ...of, layerType: 'full_attention', thetaField: 'rope_theta' });
+  if (!found.ok) return found;
+  const turns = { name: 'rotary', frequencies: found.value };
+  return success(Array.from({ length: layers }, () => turns));
 }
-
-interface Sizes
-  extends Pick<
-    Model,
-    'layers' | 'width' | 'heads' | 'headWidth' | 'innerWidth' | 'vocabulary' | 'positions' | 'initializerRange' | 'tied'
-  > {
-  readonly keyValueHeads: number;
-  readonly epsilon: number;
-  readonly theta: number;
-  readonly padding: number | null;
-}
-
-function table(config: Config, sizes: Sizes): Model {
-  const { layers, width, vocabulary, tied, epsilon, heads, headWidth, innerWidth, positions, initializerRange } = sizes;
-  const perLayer = Array.from({ length: layers }, (_, index) => `model.layers.${index}.`);
-  return {
-    family: 'llama',
-    config,
-    ...{ layers, width, heads, headWidth, innerWidth, vocabulary, positions, initializerRange, tied },
-    blocks: [
-      blockOf('embedding', [matrix(TOKENS, [vocabulary, width])]),
-      ...perLayer.map((prefix, index) => blockOf(layerBlock(index), layerTensors(prefix, sizes))),
-      blockOf('head', [ones(FINAL_NORM, width), ...(tied ? [] : [matrix(HEAD, [vocabulary, width])])]),
-    ],
-    embedding: [{ op: 'embed', token: TOKENS, position: null, padding: sizes.padding, y: 'y' }],
-    layer: (index) => layerRows(`model.layers.${index}.`, sizes),
-    head: [
-      { op: 'rmsNorm', x: 'x', weight: FINAL_NORM, epsilon, y: 'normed' },
-      linear('normed', [tied ? TOKENS : HEAD], [width, vocabulary], 'logits'),
-      { op: 'crossEntropy', logits: 'logits', vocabulary },
-    ],
-  };
-}
-
-const matrix = (name: string, shape: readonly [out: number, inner: number]): TensorRow => ({
-  name,
-  shape,
-  initial: 'normal',
-});
-const joined = (row: TensorRow): TensorRow => ({ ...row, joined: true });
-const ones = (name: string, width: number): TensorRow => ({ name, shape: [width], initial: 'ones' });
-
-function layerTensors(prefix: string, { width, heads, keyValueHeads, headWidth, innerWidth }: Sizes): TensorRow[] {
-  const queries = heads * headWidth;
-  const keys = keyValueHeads * headWidth;
-  return [
-    ones(`${prefix}input_layernorm.weight`, width),
-    matrix(`${prefix}self_attn.q_proj.weight`, [queries, width]),
-    joined(matrix(`${prefix}self_attn.k_proj.weight`, [keys, width])),
-    joined(matrix(`${prefix}self_attn.v_proj.weight`, [keys, width])),
-    matrix(`${prefix}self_attn.o_proj.weight`, [width, queries]),
-    ones(`${prefix}post_attention_layernorm.weight`, width),
-    matrix(`${prefix}mlp.gate_proj.weight`, [innerWidth, width]),
-    joined(matrix(`${prefix}mlp.up_proj.weight`, [innerWidth, width])),
-    matrix(`${prefix}mlp.down_proj.weight`, [width, innerWidth]),
-  ];
-}
-
-function layerRows(prefix: string, sizes: Sizes): Operation[] {
-  const { width, heads, keyValueHeads, headWidth, innerWidth, epsilon, theta } = sizes;
-  const name = (module: string): string => `${prefix}${module}.weight`;
-  const shape = { heads, keyValueHeads, headWidth };
-  return [
-    { op: 'rmsNorm', x: 'x', weight: name('input_layernorm'), epsilon, y: 'normed' },
-    linear(
-      'normed',
-      [name('self_attn.q_proj'), name('self_attn.k_proj'), name('self_attn.v_proj')],
-      [width, (heads + 2 * keyValueHeads) * headWidth],
-      'qkv',
-    ),
-    { op: 'rotary', x: 'qkv', ...shape, theta, y: 'qkv' },
-    { op: 'attention', qkv: 'qkv', ...shape, y: 'attended' },
-    linear('attended', [name('self_attn.o_proj')], [heads * headWidth, width], 'middle', 'x'),
-    { op: 'rmsNorm', x: 'middle', weight: name('post_attention_layernorm'), epsilon, y: 'normedMiddle' },
-    linear('normedMiddle', [name('mlp.gate_proj'), name('mlp.up_proj')], [width, 2 * innerWidth], 'gateUp'),
-    { op: 'swiGlu', x: 'gateUp', innerWidth, y: 'inner' },
-    linear('inner', [name('mlp.down_proj')], [innerWidth, width], 'y', 'middle'),
-  ];
-}
-
-const linear = (
-  x: string,
-  weights: readonly [string, ...string[]],
-  [inWidth, outWidth]: readonly [number, number],
-  y: string,
-  residual: string | null = null,
-): Operation => ({
-  op: 'linear',
-  x,
-  weights,
-  weightLayout: 'outIn',
-  bias: null,
-  inWidth,
-  outWidth,
-  activation: 'none',
-  residual,
-  y,
-});

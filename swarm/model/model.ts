@@ -71,7 +71,8 @@ export type Operation =
       /** More than one (outIn alone, joined): their rows are one matrix, so their outputs stand side by side in y. */
       readonly weights: readonly [string, ...string[]];
       readonly weightLayout: 'inOut' | 'outIn';
-      readonly bias: string | null;
+      /** As many as weights, joined as they are; none: no bias. */
+      readonly biases: readonly string[];
       readonly inWidth: number;
       readonly outWidth: number;
       /** y = act(x·W + bias) (+ residual). With `gelu`, the value before the activation is kept as `${y}.pre`. */
@@ -80,14 +81,26 @@ export type Operation =
       readonly y: Activation;
     }
   | {
+      /** An RMS norm over each head of queries and of keys of a qkv, with a weight each of [D]; values stay. */
+      readonly op: 'headNorm';
+      readonly x: Activation;
+      /** Joined. */
+      readonly weights: readonly [queries: string, keys: string];
+      readonly heads: number;
+      readonly keyValueHeads: number;
+      readonly headWidth: number;
+      readonly epsilon: number;
+      readonly y: Activation;
+    }
+  | {
       /** Rotary positions (Su et al. 2021): turns the queries and keys of an attention's qkv in place, so y = x. */
       readonly op: 'rotary';
       readonly x: Activation;
       readonly heads: number;
       readonly keyValueHeads: number;
-      /** Even: element d is turned with element d + D/2, at position t by t·theta^(−2d/D). */
+      /** Even: element d is turned with element d + D/2, at position t by t·frequency d. */
       readonly headWidth: number;
-      readonly theta: number;
+      readonly turns: RotaryTurns;
       readonly y: Activation;
     }
   | {
@@ -109,8 +122,16 @@ export type Operation =
     }
   | { readonly op: 'crossEntropy'; readonly logits: Activation; readonly vocabulary: number };
 
+/** By how much rotary rows turn. Rows of one model with equal names turn alike, and share a table of cosines and sines. */
+export interface RotaryTurns {
+  readonly name: string;
+  /** Radians a position of each of the D/2 pairs of a head. */
+  readonly frequencies: readonly number[];
+}
+
 export interface Model {
-  readonly family: 'gpt2' | 'llama';
+  /** The `model_type` of its config.json. */
+  readonly family: 'gpt2' | 'llama' | 'qwen2' | 'qwen3' | 'smollm3';
   /** The run's config.json, verbatim, for the export. */
   readonly config: Readonly<Record<string, unknown>>;
   readonly layers: number;

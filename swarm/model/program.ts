@@ -139,6 +139,7 @@ function widthOf(operation: Operation, model: Model): number {
       return model.width;
     case 'linear':
       return operation.outWidth;
+    case 'headNorm':
     case 'rotary':
       return (operation.heads + 2 * operation.keyValueHeads) * operation.headWidth;
     case 'attention':

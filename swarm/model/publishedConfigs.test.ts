@@ -108,6 +108,99 @@ const SMOLLM_135M = {
   use_cache: true,
   vocab_size: 49152,
 };
+const LLAMA_3_2_1B = {
+  architectures: ['LlamaForCausalLM'],
+  attention_bias: false,
+  attention_dropout: 0.0,
+  bos_token_id: 128000,
+  eos_token_id: 128001,
+  head_dim: 64,
+  hidden_act: 'silu',
+  hidden_size: 2048,
+  initializer_range: 0.02,
+  intermediate_size: 8192,
+  max_position_embeddings: 131072,
+  mlp_bias: false,
+  model_type: 'llama',
+  num_attention_heads: 32,
+  num_hidden_layers: 16,
+  num_key_value_heads: 8,
+  pretraining_tp: 1,
+  rms_norm_eps: 1e-5,
+  rope_scaling: {
+    factor: 32.0,
+    high_freq_factor: 4.0,
+    low_freq_factor: 1.0,
+    original_max_position_embeddings: 8192,
+    rope_type: 'llama3',
+  },
+  rope_theta: 500000.0,
+  tie_word_embeddings: true,
+  torch_dtype: 'bfloat16',
+  use_cache: true,
+  vocab_size: 128256,
+};
+const QWEN2_5_05B = {
+  architectures: ['Qwen2ForCausalLM'],
+  attention_dropout: 0.0,
+  bos_token_id: 151643,
+  eos_token_id: 151643,
+  hidden_act: 'silu',
+  hidden_size: 896,
+  initializer_range: 0.02,
+  intermediate_size: 4864,
+  max_position_embeddings: 32768,
+  max_window_layers: 24,
+  model_type: 'qwen2',
+  num_attention_heads: 14,
+  num_hidden_layers: 24,
+  num_key_value_heads: 2,
+  rms_norm_eps: 1e-6,
+  rope_theta: 1000000.0,
+  sliding_window: 32768,
+  tie_word_embeddings: true,
+  torch_dtype: 'bfloat16',
+  use_cache: true,
+  use_mrope: false,
+  use_sliding_window: false,
+  vocab_size: 151936,
+};
+const QWEN3_06B = {
+  ...{ ...QWEN2_5_05B, architectures: ['Qwen3ForCausalLM'], attention_bias: false, head_dim: 128 },
+  ...{ hidden_size: 1024, intermediate_size: 3072, max_position_embeddings: 40960, max_window_layers: 28 },
+  ...{ model_type: 'qwen3', num_attention_heads: 16, num_hidden_layers: 28, num_key_value_heads: 8 },
+  ...{ rope_scaling: null, sliding_window: null },
+};
+const SMOLLM3_3B = {
+  architectures: ['SmolLM3ForCausalLM'],
+  attention_bias: false,
+  attention_dropout: 0.0,
+  eos_token_id: 128012,
+  hidden_act: 'silu',
+  hidden_size: 2048,
+  initializer_range: 0.02,
+  intermediate_size: 11008,
+  layer_types: Array.from({ length: 36 }, () => 'full_attention'),
+  max_position_embeddings: 65536,
+  max_window_layers: 28,
+  mlp_bias: false,
+  model_type: 'smollm3',
+  no_rope_layer_interval: 4,
+  no_rope_layers: Array.from({ length: 36 }, (_, layer) => Number((layer + 1) % 4 !== 0)),
+  num_attention_heads: 16,
+  num_hidden_layers: 36,
+  num_key_value_heads: 4,
+  pad_token_id: 128004,
+  pretraining_tp: 2,
+  rms_norm_eps: 1e-6,
+  rope_scaling: null,
+  rope_theta: 5000000.0,
+  sliding_window: null,
+  torch_dtype: 'bfloat16',
+  use_cache: false,
+  use_sliding_window: false,
+  vocab_size: 128256,
+};
 const QWEN_MOE = {
   architectures: ['Qwen2MoeForCausalLM'],
   model_type: 'qwen2_moe',
@@ -123,6 +216,10 @@ test.each<[string, object, number]>([
   ['TinyLlama-1.1B', TINY_LLAMA, 1_100_048_384],
   ['TinyLlama-1.1B, saved by transformers 5', TINY_LLAMA_SAVED_ANEW, 1_100_048_384],
   ['SmolLM-135M', SMOLLM_135M, 134_515_008],
+  ['Llama-3.2-1B', LLAMA_3_2_1B, 1_235_814_400],
+  ['Qwen2.5-0.5B', QWEN2_5_05B, 494_032_768],
+  ['Qwen3-0.6B', QWEN3_06B, 596_049_920],
+  ['SmolLM3-3B', SMOLLM3_3B, 3_075_098_624],
 ])('%s is read for inference as it is', (_, config, size) => {
   const model = modelFromConfig(config, 'inference');
   expect(model.ok ? parameters(model.value) : model.reason).toBe(size);
@@ -140,9 +237,19 @@ test('for training dropout has to be 0, and one sentence says in which fields', 
 
 test.each([
   ['a mixture of experts', QWEN_MOE, 'model_type'],
+  ['a multimodal wrapper', { model_type: 'gemma3', text_config: { hidden_size: 2560 } }, 'model_type'],
   ['a rotary scaling that is not computed', { ...TINY_LLAMA, rope_scaling: YARN }, 'rope_scaling'],
   ['attention biases', { ...TINY_LLAMA, attention_bias: true }, 'attention_bias'],
 ])('%s is refused by name for inference too', (_, config, field) => {
   const model = modelFromConfig(config, 'inference');
   expect(model.ok ? '' : model.reason).toContain(`${field} must be`);
+});
+
+test('what is near to a family is refused with what it is', () => {
+  const reasonOf = (config: object): string => {
+    const model = modelFromConfig(config);
+    return model.ok ? '' : model.reason;
+  };
+  expect(reasonOf(QWEN_MOE)).toMatch(/not "qwen2_moe": mixtures of experts are not computed here$/);
+  expect(reasonOf({ model_type: 'gemma3', text_config: {} })).toMatch(/: it wraps a text model; give the config/);
 });

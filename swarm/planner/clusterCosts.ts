@@ -158,6 +158,7 @@ function rowFlops(operation: Operation, sequence: number): number {
     case 'embed':
     case 'layerNorm':
     case 'rmsNorm':
+    case 'headNorm':
       return 0;
   }
 }

@@ -76,9 +76,9 @@ export function addAll(y: Matrix, x: Matrix): void {
   for (let i = 0; i < y.length; i++) y[i] = (y[i] ?? 0) + (x[i] ?? 0);
 }
 
-/** y += the sum of all rows of x, which are as long as y. */
-export function addRows(y: Matrix, x: Matrix): void {
-  for (let row = 0; row < x.length; row += y.length)
+/** y += the sum of all rows of x, each `width` long, from column `from` on. */
+export function addRows(y: Matrix, x: Matrix, from: number, width: number): void {
+  for (let row = from; row < x.length; row += width)
     for (let i = 0; i < y.length; i++) y[i] = (y[i] ?? 0) + (x[row + i] ?? 0);
 }
 

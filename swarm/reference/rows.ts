@@ -66,10 +66,14 @@ export function layerNormBackward(
 /** y = x·r·weight with r = 1/√(mean x² + ε), row by row. */
 export function rmsNorm({ x, y }: Passage, weight_C: Matrix, epsilon: number): void {
   const C = weight_C.length;
-  for (let row = 0; row < x.length; row += C) {
-    const r = inverseRms(x, row, C, epsilon);
-    for (let c = 0; c < C; c++) y[row + c] = (x[row + c] ?? 0) * r * (weight_C[c] ?? 0);
-  }
+  for (let row = 0; row < x.length; row += C) rmsNormRow({ x, y }, row, weight_C, epsilon);
+}
+
+/** Of the row that starts at element `row`. */
+function rmsNormRow({ x, y }: Passage, row: number, weight_C: Matrix, epsilon: number): void {
+  const C = weight_C.length;
+  const r = inverseRms(x, row, C, epsilon);
+  for (let c = 0; c < C; c++) y[row + c] = (x[row + c] ?? 0) * r * (weight_C[c] ?? 0);
 }
 
 /** r of the row that starts at element `row`. */
@@ -79,24 +83,68 @@ function inverseRms(x_NC: Matrix, row: number, C: number, epsilon: number): numb
   return 1 / Math.sqrt(squares / C + epsilon);
 }
 
+type WeightSlopes = Passage & { readonly weight: Matrix };
+
+export function rmsNormBackward(x_NC: Matrix, weight_C: Matrix, epsilon: number, slopes: WeightSlopes): void {
+  for (let row = 0; row < x_NC.length; row += weight_C.length)
+    rmsNormRowBackward(x_NC, row, { weight_C, epsilon }, slopes);
+}
+
 /** With n = x·r and g = dy·weight: dx = r·(g − n·mean(g·n)), dweight = Σ dy·n. */
-export function rmsNormBackward(
+function rmsNormRowBackward(
   x_NC: Matrix,
-  weight_C: Matrix,
-  epsilon: number,
-  { x: dx, y: dy, weight: dweight_C }: Passage & { readonly weight: Matrix },
+  row: number,
+  { weight_C, epsilon }: { readonly weight_C: Matrix; readonly epsilon: number },
+  { x: dx, y: dy, weight: dweight_C }: WeightSlopes,
 ): void {
   const C = weight_C.length;
-  for (let row = 0; row < x_NC.length; row += C) {
-    const r = inverseRms(x_NC, row, C, epsilon);
-    let mean = 0;
-    for (let c = 0; c < C; c++) {
-      const [n, slope] = [(x_NC[row + c] ?? 0) * r, dy[row + c] ?? 0];
-      mean += (slope * (weight_C[c] ?? 0) * n) / C;
-      add(dweight_C, c, slope * n);
-    }
-    for (let c = 0; c < C; c++)
-      add(dx, row + c, r * ((dy[row + c] ?? 0) * (weight_C[c] ?? 0) - (x_NC[row + c] ?? 0) * r * mean));
+  const r = inverseRms(x_NC, row, C, epsilon);
+  let mean = 0;
+  for (let c = 0; c < C; c++) {
+    const [n, slope] = [(x_NC[row + c] ?? 0) * r, dy[row + c] ?? 0];
+    mean += (slope * (weight_C[c] ?? 0) * n) / C;
+    add(dweight_C, c, slope * n);
+  }
+  for (let c = 0; c < C; c++)
+    add(dx, row + c, r * ((dy[row + c] ?? 0) * (weight_C[c] ?? 0) - (x_NC[row + c] ?? 0) * r * mean));
+}
+
+interface HeadNorm {
+  readonly heads: number;
+  readonly keyValueHeads: number;
+  readonly headWidth: number;
+  readonly epsilon: number;
+}
+
+/** For each head in a matrix of qkv: where it starts, and whether it is of queries (0), keys (1) or values. */
+function* headsIn(length: number, { heads, keyValueHeads, headWidth }: HeadNorm) {
+  const E = heads + 2 * keyValueHeads;
+  for (let head = 0; head * headWidth < length; head++) {
+    const e = head % E;
+    yield { row: head * headWidth, kind: e < heads ? 0 : e < heads + keyValueHeads ? 1 : 2 };
+  }
+}
+
+/** An RMS norm over each head, of queries with the first weight, of keys with the second. */
+export function headNorm({ x, y }: Passage, weights_D: readonly Matrix[], norm: HeadNorm): void {
+  for (const { row, kind } of headsIn(x.length, norm)) {
+    const weight_D = weights_D[kind];
+    if (weight_D) rmsNormRow({ x, y }, row, weight_D, norm.epsilon);
+    else for (let d = row; d < row + norm.headWidth; d++) y[d] = x[d] ?? 0;
+  }
+}
+
+export function headNormBackward(
+  x_NED: Matrix,
+  weights_D: readonly Matrix[],
+  norm: HeadNorm,
+  { x: dx, y: dy, weights: dweights_D }: Passage & { readonly weights: readonly Matrix[] },
+): void {
+  const { epsilon, headWidth } = norm;
+  for (const { row, kind } of headsIn(x_NED.length, norm)) {
+    const [weight_C, weight] = [weights_D[kind], dweights_D[kind]];
+    if (weight_C && weight) rmsNormRowBackward(x_NED, row, { weight_C, epsilon }, { x: dx, y: dy, weight });
+    else for (let d = row; d < row + headWidth; d++) add(dx, d, dy[d] ?? 0);
   }
 }
 
@@ -104,13 +152,14 @@ interface Rotary {
   readonly heads: number;
   readonly keyValueHeads: number;
   readonly headWidth: number;
-  readonly theta: number;
+  /** Radians a position of each pair. */
+  readonly turns: { readonly frequencies: readonly number[] };
 }
 
 /** Turns queries and keys in place by `sign` times the angle of their row's position; −1 turns their gradient back. */
 export function rotate(
   qkv_NED: Matrix,
-  { heads, keyValueHeads, headWidth, theta }: Rotary,
+  { heads, keyValueHeads, headWidth, turns: { frequencies } }: Rotary,
   position: (row: number) => number,
   sign: 1 | -1,
 ): void {
@@ -119,7 +168,7 @@ export function rotate(
   for (let row = 0; row < qkv_NED.length / stride; row++)
     for (let head = 0; head < heads + keyValueHeads; head++)
       for (let d = 0; d < half; d++) {
-        const angle = sign * position(row) * theta ** ((-2 * d) / headWidth);
+        const angle = sign * position(row) * at(frequencies, d);
         const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
         const i = row * stride + head * headWidth + d;
         const [first, second] = [qkv_NED[i] ?? 0, qkv_NED[i + half] ?? 0];

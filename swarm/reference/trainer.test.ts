@@ -6,19 +6,16 @@ import { type BlockName, block, type Model } from '../model/model.ts';
 import { generate } from './generate.ts';
 import { lossAndGradients, meanLoss, referenceTensors } from './trainer.ts';
 
+const LLAMA = {
+  ...{ num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, head_dim: 6, hidden_size: 7 },
+  ...{ intermediate_size: 5, max_position_embeddings: 5, vocab_size: 11 },
+};
 const CONFIGS: Readonly<Record<Model['family'], Readonly<Record<string, unknown>>>> = {
   gpt2: { n_layer: 2, n_head: 3, n_embd: 9, n_inner: 7, n_positions: 5, vocab_size: 11 },
-  llama: {
-    num_hidden_layers: 2,
-    num_attention_heads: 4,
-    num_key_value_heads: 2,
-    head_dim: 6,
-    hidden_size: 7,
-    intermediate_size: 5,
-    max_position_embeddings: 5,
-    rope_theta: 30,
-    vocab_size: 11,
-  },
+  llama: { ...LLAMA, rope_theta: 30 },
+  qwen2: { ...LLAMA, rope_theta: 30, rope_scaling: { rope_type: 'linear', factor: 3 } },
+  qwen3: { ...LLAMA, rope_theta: 30 },
+  smollm3: { ...LLAMA, rope_theta: 30, no_rope_layers: [1, 0] },
 };
 const FAMILIES = Object.keys(CONFIGS) as Model['family'][];
 

@@ -130,6 +130,19 @@ export class Transformer {
           },
         };
       }
+      case 'headNorm': {
+        const width = qkvWidth(operation);
+        const passage = this.#passage(block, operation, width, width);
+        const weights = operation.weights.map(this.#tensor);
+        return {
+          forward: () => rows.headNorm(passage, weights, operation),
+          backward: () => {
+            const slopes = this.#slopePassage(block, operation, width, width);
+            const own = { ...slopes, weights: operation.weights.map(this.#gradient) };
+            return () => rows.headNormBackward(passage.x, weights, operation, own);
+          },
+        };
+      }
       case 'rotary': {
         // In place, as y is x.
         const x = this.#activation(block, operation.x, qkvWidth(operation));
@@ -197,14 +210,14 @@ export class Transformer {
     const products = this.#products;
     const x_NP: View = { values: this.#activation(block, operation.x, P), row: P };
     const y = this.#activation(block, operation.y, Q);
-    const bias = operation.bias === null ? null : this.#tensor(operation.bias);
+    const biases = this.#biases(operation, this.#tensor);
     const residual = operation.residual === null ? null : this.#activation(block, operation.residual, Q);
     const geluSlope = operation.activation === 'gelu' ? products.zeros(y.length) : null;
     const weights = this.#weights(operation, this.#tensor, y);
     return {
       forward: () => {
-        if (bias) for (let n = 0; n < N; n++) y.set(bias, n * Q);
-        else y.fill(0);
+        y.fill(0);
+        for (const { bias, from } of biases) for (let n = 0; n < N; n++) y.set(bias, n * Q + from);
         for (const { weight_PQ, y_NQ, width } of weights) products.add([N, width, P], x_NP, weight_PQ, y_NQ);
         if (geluSlope) rows.gelu(y, geluSlope);
         if (residual) addAll(y, residual);
@@ -212,13 +225,13 @@ export class Transformer {
       backward: () => {
         const dx_NP: View = { values: this.#slope(block, operation.x, P), row: P };
         const dy = this.#slope(block, operation.y, Q);
-        const dbias = operation.bias === null ? null : this.#gradient(operation.bias);
+        const dbiases = this.#biases(operation, this.#gradient);
         const dresidual = operation.residual === null ? null : this.#slope(block, operation.residual, Q);
         const dweights = this.#weights(operation, this.#gradient, dy);
         return () => {
           if (dresidual) addAll(dresidual, dy);
           if (geluSlope) rows.geluBackward(dy, geluSlope);
-          if (dbias) addRows(dbias, dy);
+          for (const { bias, from } of dbiases) addRows(bias, dy, from, Q);
           for (const [index, { weight_PQ: dweight_PQ, y_NQ: dy_NQ, width }] of dweights.entries()) {
             products.add([N, P, width], dy_NQ, turned(at(weights, index).weight_PQ), dx_NP);
             if (weightLayout === 'inOut') products.add([P, width, N], turned(x_NP), dy_NQ, dweight_PQ);
@@ -243,6 +256,16 @@ export class Transformer {
       from += width;
       const weight_PQ: View = weightLayout === 'inOut' ? { values, row: width } : turned({ values, row: P });
       return { weight_PQ, y_NQ, width };
+    });
+  }
+
+  /** Biases of a linear row, or their gradients, and the column of y that each begins at. */
+  #biases({ biases }: OperationOf<'linear'>, of: (name: string) => Matrix) {
+    let from = 0;
+    return biases.map((name) => {
+      const bias = of(name);
+      from += bias.length;
+      return { bias, from: from - bias.length };
     });
   }
 

@@ -16,7 +16,7 @@ import {
   TOKENS,
 } from '../../../swarm/memory/answerMemory.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
-import { ROTARY, rotaryOf, WIRE } from '../../../swarm/memory/memory.ts';
+import { rotaryTables, WIRE } from '../../../swarm/memory/memory.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program } from '../../../swarm/model/program.ts';
 import type { AnswerRow, AnswerStage, Reading } from '../executor/engine.ts';
@@ -40,8 +40,8 @@ export class GpuAnswerStage implements AnswerStage {
   readonly #program: Program;
   readonly #buffers: BufferSet;
   readonly #readbacks: ReadbackPool;
-  /** Cosines and sines of every position. */
-  readonly #rotary: Float32Array | null;
+  /** Cosines and sines of every position, by the name of their turns. */
+  readonly #rotary: ReadonlyMap<string, Float32Array>;
   #passes: Passes | null = null;
   /** By rows of the piece, and of draws. */
   readonly #bodies = new Map<number, readonly Launch[]>();
@@ -55,8 +55,9 @@ export class GpuAnswerStage implements AnswerStage {
     this.#buffers = new BufferSet(gpu.device, `answers of layers ${size.layers.join('-')}`, answerBuffers(model, size));
     this.bytes = this.#buffers.bytes;
     this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
-    const rotary = rotaryOf(this.#program);
-    this.#rotary = rotary && rotaryTable(model.positions, rotary.headWidth, rotary.theta);
+    this.#rotary = new Map(
+      rotaryTables(this.#program).map(({ turns }) => [turns.name, rotaryTable(model.positions, turns.frequencies)]),
+    );
   }
 
   static async create(gpu: Gpu, model: Model, weights: AnswerWeights, size: AnswerSize): Promise<GpuAnswerStage> {
@@ -150,12 +151,13 @@ export class GpuAnswerStage implements AnswerStage {
     );
     this.#writeWords(ANSWER_WORDS.seen, Uint32Array.from(seen));
     this.#writeWords(ANSWER_WORDS.pages, Uint32Array.from(pages));
-    if (!this.#rotary) return;
-    const width = this.#rotary.length / this.#parts.model.positions;
-    const table = new Float32Array(count * width);
-    for (const [row, { position }] of all.entries())
-      table.set(this.#rotary.subarray(position * width, (position + 1) * width), row * width);
-    this.#parts.gpu.device.queue.writeBuffer(this.#buffers.get(ROTARY), 0, table);
+    for (const [name, whole] of this.#rotary) {
+      const width = whole.length / this.#parts.model.positions;
+      const table = new Float32Array(count * width);
+      for (const [row, { position }] of all.entries())
+        table.set(whole.subarray(position * width, (position + 1) * width), row * width);
+      this.#parts.gpu.device.queue.writeBuffer(this.#buffers.get(name), 0, table);
+    }
   }
 
   #writeWords(name: string, words: Uint32Array<ArrayBuffer>): void {

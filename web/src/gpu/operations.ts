@@ -22,6 +22,9 @@ import type { AdapterFamily, Dims } from '../../../shaders/kernel/kernel.ts';
 import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { crossEntropyLoss } from '../../../shaders/loss/crossEntropyLoss.ts';
+import { headNormBackward } from '../../../shaders/norm/headNormBackward.ts';
+import { headNormBackwardWeights } from '../../../shaders/norm/headNormBackwardWeights.ts';
+import { headNormForward } from '../../../shaders/norm/headNormForward.ts';
 import { layerNormBackward } from '../../../shaders/norm/layerNormBackward.ts';
 import { layerNormBackwardWeights } from '../../../shaders/norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from '../../../shaders/norm/layerNormForward.ts';
@@ -29,7 +32,7 @@ import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
-import { isCutByRows, PIECE_ROWS, ROTARY } from '../../../swarm/memory/memory.ts';
+import { isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
@@ -115,15 +118,10 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
         return call(embedForward, { ...buffers, position_TC }, { ...dims, T }, name);
       });
     }
-    case 'layerNorm': {
-      const weights = { weight_C: value(operation.weight), bias_C: value(operation.bias) };
-      const buffers = { x_NC: x(), ...weights, y_NC: y(), stat_N2: y('.stat') };
-      return [call(layerNormForward, buffers, { N, C, epsilon: operation.epsilon }, label)];
-    }
-    case 'rmsNorm': {
-      const buffers = { x_NC: x(), weight_C: value(operation.weight), y_NC: y(), stat_N: y('.stat') };
-      return [call(rmsNormForward, buffers, { N, C, epsilon: operation.epsilon }, label)];
-    }
+    case 'layerNorm':
+    case 'rmsNorm':
+    case 'headNorm':
+      return [normForward(step, operation, places)];
     case 'linear':
       return linearForward(step, operation, places);
     case 'rotary':
@@ -143,6 +141,64 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
     }
     default:
       return assertNever(operation);
+  }
+}
+
+type Norm = OperationOf<'layerNorm' | 'rmsNorm' | 'headNorm'>;
+
+function normForward(step: Step, norm: Norm, { rows: N, width: C, buffer, value }: Places): KernelCall {
+  const label = `${step.scope} ${norm.op}`;
+  const { epsilon } = norm;
+  const [x, y, stat] = [buffer(named(step.x)), buffer(named(step.y)), buffer(`${named(step.y)}.stat`)];
+  switch (norm.op) {
+    case 'layerNorm': {
+      const weights = { weight_C: value(norm.weight), bias_C: value(norm.bias) };
+      return call(layerNormForward, { x_NC: x, ...weights, y_NC: y, stat_N2: stat }, { N, C, epsilon }, label);
+    }
+    case 'rmsNorm': {
+      const buffers = { x_NC: x, weight_C: value(norm.weight), y_NC: y, stat_N: stat };
+      return call(rmsNormForward, buffers, { N, C, epsilon }, label);
+    }
+    case 'headNorm': {
+      const buffers = { x_NED: x, weight_2D: value(...norm.weights), y_NED: y, stat_NG: stat };
+      return call(headNormForward, buffers, { N, ...headsOf(norm), D: norm.headWidth, epsilon, offset: 0 }, label);
+    }
+  }
+}
+
+function normBackward(step: Step, norm: Norm, { rows: N, width: C, buffer, value, gradient }: Places): KernelCall[] {
+  const label = `${step.scope} d${norm.op}`;
+  const [x, stat] = [buffer(named(step.x)), buffer(`${named(step.y)}.stat`)];
+  const [dx, dy] = [buffer(named(step.dx)), buffer(named(step.dy))];
+  const accumulate = step.accumulate ? 1 : 0;
+  switch (norm.op) {
+    case 'layerNorm': {
+      const shared = { x_NC: x, stat_N2: stat, dy_NC: dy };
+      const weights = { dweight_C: gradient(norm.weight), dbias_C: gradient(norm.bias) };
+      const input = { weight_C: value(norm.weight), dx_NC: dx };
+      return [
+        call(layerNormBackwardWeights, { ...shared, ...weights }, { N, C }, label),
+        call(layerNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
+      ];
+    }
+    case 'rmsNorm': {
+      const shared = { x_NC: x, stat_N: stat, dy_NC: dy };
+      const input = { weight_C: value(norm.weight), dx_NC: dx };
+      return [
+        call(rmsNormBackwardWeights, { ...shared, dweight_C: gradient(norm.weight) }, { N, C }, label),
+        call(rmsNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
+      ];
+    }
+    case 'headNorm': {
+      const shared = { x_NED: x, stat_NG: stat, dy_NED: dy };
+      const weights = { ...shared, dweight_2D: gradient(...norm.weights) };
+      const input = { ...shared, weight_2D: value(...norm.weights), dx_NED: dx };
+      const D = norm.headWidth;
+      return [
+        call(headNormBackwardWeights, weights, { N, ...headsOf(norm), C: 2 * D }, label),
+        call(headNormBackward, input, { N, ...headsOf(norm), D, offset: 0 }, label),
+      ];
+    }
   }
 }
 
@@ -174,14 +230,18 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places
   }
   const kernel = matmul({
     layout: linear.weightLayout === 'inOut' ? 'NN' : 'NT',
-    epilogue: { bias: linear.bias !== null, gelu: linear.activation === 'gelu', residual: linear.residual !== null },
+    epilogue: {
+      bias: linear.biases.length > 0,
+      gelu: linear.activation === 'gelu',
+      residual: linear.residual !== null,
+    },
     ...(places.fewRows && { fewRows: true }),
   });
   const buffers = {
     a: buffer(named(step.x)),
     b: value(...linear.weights),
     c_MN: buffer(y),
-    ...(linear.bias === null ? {} : { bias_N: value(linear.bias) }),
+    ...(linear.biases.length > 0 && { bias_N: value(...linear.biases) }),
     ...(linear.activation === 'gelu' ? { pre_MN: buffer(`${y}.pre`) } : {}),
     ...(step.residual === null ? {} : { residual_MN: buffer(step.residual) }),
   };
@@ -189,52 +249,42 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places
   return [call(kernel, buffers, dims, `${step.scope} ${linear.weights.join(' ')}`)];
 }
 
-const attentionDims = (
-  { heads, keyValueHeads, headWidth }: OperationOf<'attention'>,
-  { samples, sequence }: Places,
-): Dims => ({ B: samples, T: sequence, H: heads, K: keyValueHeads, D: headWidth });
+const headsOf = ({ heads, keyValueHeads }: OperationOf<'headNorm' | 'attention'>) => ({ H: heads, K: keyValueHeads });
+
+const attentionDims = (attention: OperationOf<'attention'>, { samples, sequence }: Places): Dims => ({
+  B: samples,
+  T: sequence,
+  ...headsOf(attention),
+  D: attention.headWidth,
+});
 
 /** Turns the queries and keys of x, or turns their gradients back. */
 function turn(
-  { heads, keyValueHeads, headWidth: D }: OperationOf<'rotary'>,
+  { heads, keyValueHeads, headWidth: D, turns }: OperationOf<'rotary'>,
   { rows, sequence, buffer }: Places,
   x_NS: BufferSlice,
   { sign, label }: { readonly sign: 1 | -1; readonly label: string },
 ): KernelCall {
   const dims = { N: rows, T: sequence, H: heads + keyValueHeads, D, S: (heads + 2 * keyValueHeads) * D, sign };
-  return call(rotary, { table_TD: buffer(ROTARY), x_NS }, dims, label);
+  return call(rotary, { table_TD: buffer(turns.name), x_NS }, dims, label);
 }
 
 /** The backward of a row: gradients of its tensors (added), then of its input. The loss has none of its own. */
 export function backward(step: Step, places: Places): KernelCall[] {
   const { operation } = step;
-  const { rows: N, width: C, buffer, value, gradient } = places;
+  const { rows: N, buffer } = places;
   const label = `${step.scope} d${operation.op}`;
   const x = (): BufferSlice => buffer(named(step.x));
   const y = (byproduct = ''): BufferSlice => buffer(named(step.y) + byproduct);
   const dx = (): BufferSlice => buffer(named(step.dx));
   const dy = (): BufferSlice => buffer(named(step.dy));
-  const accumulate = step.accumulate ? 1 : 0;
   switch (operation.op) {
     case 'embed':
       return embedBackward(dy(), operation, places, label);
-    case 'layerNorm': {
-      const shared = { x_NC: x(), stat_N2: y('.stat'), dy_NC: dy() };
-      const weights = { dweight_C: gradient(operation.weight), dbias_C: gradient(operation.bias) };
-      const input = { weight_C: value(operation.weight), dx_NC: dx() };
-      return [
-        call(layerNormBackwardWeights, { ...shared, ...weights }, { N, C }, label),
-        call(layerNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
-      ];
-    }
-    case 'rmsNorm': {
-      const shared = { x_NC: x(), stat_N: y('.stat'), dy_NC: dy() };
-      const input = { weight_C: value(operation.weight), dx_NC: dx() };
-      return [
-        call(rmsNormBackwardWeights, { ...shared, dweight_C: gradient(operation.weight) }, { N, C }, label),
-        call(rmsNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
-      ];
-    }
+    case 'layerNorm':
+    case 'rmsNorm':
+    case 'headNorm':
+      return normBackward(step, operation, places);
     case 'linear':
       return linearBackward(step, operation, places);
     case 'rotary':
@@ -282,7 +332,8 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
   const pieces = piecesOf(linear, places);
   if (pieces !== null) return pieces.flatMap((piece) => pieceBackward(step, linear, places, piece));
   // Where dy is the second factor its column sums, the bias gradient, are a by-product.
-  const biasBeside = inOut && linear.bias !== null;
+  const hasBias = linear.biases.length > 0;
+  const biasBeside = inOut && hasBias;
   const [inner, outer] = inOut ? [linear.inWidth, linear.outWidth] : [linear.outWidth, linear.inWidth];
   const calls = weightGradient(
     call(
@@ -291,7 +342,7 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
         a: inOut ? x : dy,
         b: inOut ? dy : x,
         c_MN: gradient(...linear.weights),
-        ...(biasBeside && linear.bias !== null ? { dbias_N: gradient(linear.bias) } : {}),
+        ...(biasBeside && { dbias_N: gradient(...linear.biases) }),
       },
       { M: inner, N: outer, K: rows },
       label,
@@ -299,8 +350,8 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
     step.accumulate ? null : { place: buffer(named(step.dx)), bytes: rows * linear.inWidth * places.elementBytes },
     adapterOf(places),
   );
-  if (linear.bias !== null && !biasBeside) {
-    const buffers = { dy_NC: dy, dbias_C: gradient(linear.bias) };
+  if (hasBias && !biasBeside) {
+    const buffers = { dy_NC: dy, dbias_C: gradient(...linear.biases) };
     calls.push(call(columnSum, buffers, { N: rows, C: linear.outWidth }, `${label} bias`));
   }
   const pre = step.xBeforeGelu;

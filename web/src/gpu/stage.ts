@@ -9,7 +9,7 @@ import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { at, got, invariant, type Range } from '../../../swarm/base.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
-import { ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
+import { rotaryTables, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
 import { type Arena, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, type Model, paddingOf } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
@@ -309,12 +309,12 @@ export class GpuStage implements Stage {
     this.#passes.submit(label, launches);
   }
 
-  /** The table of the rotary positions never changes. */
+  /** The tables of the rotary positions never change. */
   #writeRotary(): void {
-    const rotary = rotaryOf(this.#program);
-    if (!rotary) return;
-    const table = rotaryTable(this.#plan.size.sequence, rotary.headWidth, rotary.theta);
-    this.#gpu.device.queue.writeBuffer(this.#buffers.get(ROTARY), 0, table);
+    for (const { turns } of rotaryTables(this.#program)) {
+      const table = rotaryTable(this.#plan.size.sequence, turns.frequencies);
+      this.#gpu.device.queue.writeBuffer(this.#buffers.get(turns.name), 0, table);
+    }
   }
 
   #runs(kind: 'values' | 'gradients', block: BlockName, range: Range): Run[] {
