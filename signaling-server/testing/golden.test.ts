@@ -80,6 +80,7 @@ test.each([
   ['odd-llama', 5],
   ['tied-llama', 8],
   ['padded-llama', 6],
+  ['muon-tiny', 6],
 ])('%s: loss, norm and rate of the first %d steps', async (name, steps) => {
   const { trainer, windows, expected } = await goldenCase(name);
   for (let step = 0; step < steps; step++) {
