@@ -32,6 +32,7 @@ import { rmsNormBackward } from './norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from './norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from './norm/rmsNormForward.ts';
 import { adamw, adamwShadow } from './update/adamw.ts';
+import { muonApply, muonApplyShadow, muonBegin, muonPolynomial, muonStart } from './update/muon.ts';
 import { sumSquares } from './update/sumSquares.ts';
 import { addInt8 } from './wire/addInt8.ts';
 import { packF16 } from './wire/packF16.ts';
@@ -102,6 +103,11 @@ export const kernels: readonly Kernel[] = [
   sumSquares,
   adamw,
   adamwShadow,
+  muonBegin,
+  muonStart,
+  muonPolynomial,
+  muonApply,
+  muonApplyShadow,
   copyIn,
   copyOut,
   countPass,

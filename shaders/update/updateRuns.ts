@@ -9,8 +9,10 @@ export const MOST_DECAYS = 4;
 
 /** A tensor, or the part of one that a shard has. */
 export interface UpdatedTensor {
-  /** Floats from the start of the shard's moments and gradients. */
+  /** Floats from the start of the shard's gradients. */
   readonly at: number;
+  /** Floats from the start of its moments; absent: as many. */
+  readonly momentsAt?: number;
   readonly length: number;
   readonly decays: boolean;
   /** Where it lies among the values, and in the halves that are made of them. */
@@ -48,7 +50,11 @@ export function runParts(run: UpdateRun, most: number): UpdateRun[] {
     const length = Math.min(most, count - from);
     const moved = { ...first, at: first.at + from, valuesAt: first.valuesAt + from };
     parts.push({
-      first: first.shadowAt === undefined ? moved : { ...moved, shadowAt: first.shadowAt + from },
+      first: {
+        ...moved,
+        ...(first.momentsAt !== undefined && { momentsAt: first.momentsAt + from }),
+        ...(first.shadowAt !== undefined && { shadowAt: first.shadowAt + from }),
+      },
       count: length,
       decays: decays
         .map(([start, end]) => [Math.max(start - from, 0), Math.min(end - from, length)] as const)
@@ -58,12 +64,16 @@ export function runParts(run: UpdateRun, most: number): UpdateRun[] {
   return parts;
 }
 
+const momentsOf = ({ at, momentsAt = at }: UpdatedTensor): number => momentsAt;
+
 /** Null where the tensor lies otherwise, would be a range too many, or would make the launch go by single floats. */
 function joined({ first, count, decays }: UpdateRun, tensor: UpdatedTensor): UpdateRun | null {
   const start = tensor.at - first.at;
   const end = start + tensor.length;
   const liesAlike =
-    tensor.valuesAt - first.valuesAt === start && (tensor.shadowAt ?? 0) === (first.shadowAt ?? -start) + start;
+    tensor.valuesAt - first.valuesAt === start &&
+    momentsOf(tensor) - momentsOf(first) === start &&
+    (tensor.shadowAt ?? 0) === (first.shadowAt ?? -start) + start;
   if (!liesAlike || [count, start, end].some((floats) => floats % 4 !== 0)) return null;
   if (!tensor.decays) return { first, count: end, decays };
   const last = decays.at(-1);
@@ -88,7 +98,7 @@ export const dimsOfRun = ({ first, count, decays }: UpdateRun) => ({
   offset: first.valuesAt,
   count,
   gradientOffset: first.at,
-  momentOffset: first.at,
+  momentOffset: momentsOf(first),
   ...decayDims(decays),
   ...(first.shadowAt === undefined ? {} : { shadowOffset: first.shadowAt }),
 });

@@ -48,6 +48,7 @@ describe('a stage trains as the float64 trainer does', () => {
     ['tied-llama', 1, [], FEW_BYTES],
     ['padded-llama', 2, [0], LOGITS_BYTES],
     ['qwen3-tiny', 2, [0, 1], LOGITS_BYTES, FEW_BYTES],
+    ['muon-tiny', 2, [], LOGITS_BYTES],
   ] as const;
   test.each(cases)(
     '[ST1] %s in %i micro-batches, layers %j computed again, at most %i bytes of logits',

@@ -141,6 +141,8 @@ export interface Batch {
   readonly stateWire?: CodedState;
   /** Absent: one synchronous swarm. */
   readonly islands?: Islands;
+  /** Absent: AdamW. */
+  readonly optimizer?: 'muon';
 }
 
 /** What a backward has to do with the layers that its stage computes again. */

@@ -27,7 +27,7 @@ export interface CoordinatorConfig extends OwnIslands {
   /** How the stream goes from peer to peer. */
   readonly wire: RunWire;
   /** B samples of T positions a step. */
-  readonly batch: { readonly samples: number; readonly sequence: number };
+  readonly batch: { readonly samples: number; readonly sequence: number; readonly optimizer?: 'muon' };
   /** The run is finished when this many steps stand committed: a meeting, with islands. */
   readonly steps: number;
   /** What a step's learning rate follows from, and whose it is. */

@@ -9,7 +9,9 @@
 import { got, overlap, type PeerId, type Range } from '../base.ts';
 import { packetBytes } from '../islands/packet.ts';
 import { type Arena, arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
+import { matricesOf, updatedParts } from '../model/matrices.ts';
 import {
+  type Block,
   type BlockName,
   type BlockUse,
   block,
@@ -17,6 +19,7 @@ import {
   layerBlock,
   type Model,
   type Operation,
+  type TensorSpec,
 } from '../model/model.ts';
 import { isAgain, type Program, program, type Step } from '../model/program.ts';
 import { codedParts, codesSums, codesValues } from '../plan/codedState.ts';
@@ -407,6 +410,11 @@ function gatheredPlaces(model: Model, layers: Range, gathered: Gathered, compute
 export const PARTIALS = 256;
 /** Learning rate, clip scale and what else AdamW reads, as floats. */
 export const SCALARS = 8;
+/** Names of what a matrix is orthogonalised in, one at a time: X and the next X, X·Xᵀ and what X is multiplied by, its norm. */
+export const MUON = {
+  ...{ x: 'muon/x', next: 'muon/next', square: 'muon/square', polynomial: 'muon/polynomial' },
+  partials: 'muon/partials',
+} as const;
 /** Name of where a gradient of what is gathered comes in, whichever shard it is of. */
 export const GATHERED_INCOMING = 'incoming/gathered';
 /** Names of where what goes as codes passes: floats, what holders have of them, the codes. */
@@ -508,7 +516,9 @@ export function shardBuffers(
     const { floats } = arena(block(model, name), [range], compute);
     const key = shardBufferKey(name, range);
     const part = (what: string): BufferSpec => storageInParts(`${what}/${key}`, floats);
-    const own = [part('m'), part('v'), storage(`partials/${key}`, PARTIALS)];
+    const { m, v } = momentArenas(model, one, compute);
+    const own = [storageInParts(`m/${key}`, m.floats), storage(`partials/${key}`, PARTIALS)];
+    if (v.floats > 0) own.push(storageInParts(`v/${key}`, v.floats));
     if (master === 'own') own.push(part('values'));
     if (hasHeld(one)) own.push(part('held'));
     if (!sumInPlace) own.push(part('sum'));
@@ -526,12 +536,56 @@ export function shardBuffers(
     ...specs,
     ...(most > 0 ? [storageInParts(GATHERED_INCOMING, most)] : []),
     ...codecBuffers(work),
+    ...muonBuffers(model, work),
     storage('scalars', SCALARS),
     storage(PASSES, 1),
     // Behind the values the counters: of the shards, and of the stages whose gradients the norm is of.
     readback('partialsReadback', PARTIALS * work.length + 1 + stages),
     readback('shardReadback', Math.min(largest, SLICE_ELEMENTS) * STATE_KINDS.length + 1),
   ];
+}
+
+/** Where the moments of a shard lie: first those of what is updated element by element, alike, then the one of whole matrices. */
+export function momentArenas(
+  model: Model,
+  { block: name, range }: Pick<ShardWork, 'block' | 'range'>,
+  compute?: Compute,
+): { readonly m: Arena; readonly v: Arena } {
+  const source = block(model, name);
+  const elements = updatedParts(source, range, 'elements');
+  const v = arena(source, elements, compute);
+  return { m: arena(source, [...elements, ...updatedParts(source, range, 'matrices')], compute), v };
+}
+
+/** Room for the largest matrix of these shards that is updated whole; none where there is none. */
+function muonBuffers(model: Model, work: readonly ShardWork[]): BufferSpec[] {
+  const room = muonFloats(
+    work.flatMap(({ block: name, range }) =>
+      block(model, name).tensors.filter(({ offset, elements }) => overlap(range, [offset, offset + elements])),
+    ),
+  );
+  if (room === null) return [];
+  return [
+    ...[MUON.x, MUON.next].map((name) => storage(name, room.matrix)),
+    ...[MUON.square, MUON.polynomial].map((name) => storage(name, room.square)),
+    storage(MUON.partials, PARTIALS),
+  ];
+}
+
+/** Floats of the largest matrix of these tensors, and of its shorter side squared. */
+function muonFloats(tensors: readonly TensorSpec[]): { readonly matrix: number; readonly square: number } | null {
+  const all = tensors.flatMap(matricesOf);
+  if (all.length === 0) return null;
+  return {
+    matrix: Math.max(...all.map(({ rows, columns }) => rows * columns)),
+    square: Math.max(...all.map(({ rows, columns }) => Math.min(rows, columns) ** 2)),
+  };
+}
+
+/** Bytes of the room in which a peer with the largest matrices of these blocks updates them. */
+export function muonBytes(blocks: readonly Block[]): number {
+  const room = muonFloats(blocks.flatMap(({ tensors }) => tensors));
+  return room === null ? 0 : FLOAT_BYTES * (2 * room.matrix + 2 * room.square + PARTIALS);
 }
 
 /** A primary that does not compute with its values keeps what their holders have beside them. */

@@ -1,16 +1,23 @@
 /** The model of a run that was accepted: worked out once for each config.json, whoever asks. */
 import { modelFromConfig } from './families.ts';
+import { type OptimizerType, trainedModel } from './matrices.ts';
 import type { Model } from './model.ts';
 
 type Config = Readonly<Record<string, unknown>>;
 
+interface AcceptedRun {
+  readonly model: Config;
+  readonly batch?: { readonly optimizer?: OptimizerType };
+}
+
 const models = new WeakMap<Config, Model>();
 
-export function acceptedModel({ model: config }: { readonly model: Config }): Model {
+export function acceptedModel({ model: config, batch }: AcceptedRun): Model {
   const known = models.get(config);
   if (known) return known;
   const model = modelFromConfig(config);
   if (!model.ok) throw new Error(`the run was accepted with this model: ${model.reason}`);
-  models.set(config, model.value);
-  return model.value;
+  const trained = trainedModel(model.value, batch?.optimizer);
+  models.set(config, trained);
+  return trained;
 }

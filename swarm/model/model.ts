@@ -24,6 +24,8 @@ export interface TensorSpec {
   readonly initial: Initial;
   /** Lies right behind the tensor before it, also in GPU memory: linear rows read the two as one matrix. */
   readonly joined?: boolean;
+  /** The run's optimizer updates it whole, as so many matrices side by side in its columns; absent: element by element. */
+  readonly matrices?: number;
 }
 
 export interface Block {

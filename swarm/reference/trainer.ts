@@ -1,11 +1,13 @@
 /**
  * A trainer in one process that runs the model table on the CPU: what a swarm's run must reproduce, in small sizes. One
- * step is forward, backward, global-norm clip, AdamW, as docs/run-file.md words it.
+ * step is forward, backward, global-norm clip, and the optimizer's update, as docs/run-file.md words it.
  */
 import { at, got } from '../base.ts';
-import type { Model } from '../model/model.ts';
+import { matricesOf, trainedModel } from '../model/matrices.ts';
+import type { Model, TensorSpec } from '../model/model.ts';
 import { learningRate } from '../run/learningRate.ts';
 import type { Train } from '../run/runFile.ts';
+import { MuonRoom } from './muon.ts';
 import { type Matrices, type Matrix, type Products, plainProducts } from './products.ts';
 import { Transformer, type Window } from './transformer.ts';
 
@@ -52,7 +54,7 @@ export function lossAndGradients(
 export const meanLoss = (model: Model, tensors: Matrices, windows: readonly Window[]): number =>
   transformerOf(model, tensors, windows).forward(windows);
 
-/** What training changes, by tensor: values and AdamW's moments. */
+/** What training changes, by tensor: values and moments. What is updated as whole matrices has no squares. */
 export interface TrainedState {
   readonly tensors: Matrices;
   readonly means: Matrices;
@@ -73,14 +75,16 @@ type Settings = Pick<Train, 'optimizer' | 'schedule' | 'gradientClipNorm' | 'glo
 export class Trainer {
   readonly model: Model;
   readonly #train: Settings;
-  readonly #decayed: ReadonlySet<string>;
+  readonly #tensors: ReadonlyMap<string, TensorSpec>;
+  readonly #muon: MuonRoom;
   readonly #values: Matrices;
   readonly #transformer: Transformer;
 
   constructor(model: Model, train: Settings, products: Products = plainProducts) {
-    [this.model, this.#train] = [model, train];
-    const rows = model.blocks.flatMap(({ tensors }) => tensors);
-    this.#decayed = new Set(rows.filter(({ shape }) => shape.length > 1).map(({ name }) => name));
+    [this.model, this.#train] = [trainedModel(model, train.optimizer.type), train];
+    const rows = this.model.blocks.flatMap(({ tensors }) => tensors);
+    this.#tensors = new Map(rows.map((tensor) => [tensor.name, tensor]));
+    this.#muon = new MuonRoom(products);
     this.#values = new Map(rows.map(({ name, elements }) => [name, products.zeros(elements)]));
     this.#transformer = new Transformer(model, this.#values, products, {
       sequences: train.globalBatchSize,
@@ -105,16 +109,23 @@ export class Trainer {
     const clip = gradientClipNorm === null ? 1 : Math.min(1, gradientClipNorm / (gradientNorm + 1e-6));
     const rate = learningRate(this.#train, number);
     state.time++;
-    for (const [name, values] of state.tensors)
-      adamW(values, got(gradients, name), got(state.means, name), got(state.squares, name), {
-        ...optimizer,
-        weightDecay: this.#decayed.has(name) ? optimizer.weightDecay : 0,
-        rate,
-        clip,
-        updates: state.time,
-      });
+    for (const [name, values] of state.tensors) {
+      const tensor = got(this.#tensors, name);
+      const [grads, m] = [got(gradients, name), got(state.means, name)];
+      if (optimizer.type === 'muon' && tensor.matrices !== undefined) {
+        for (const matrix of matricesOf(tensor))
+          done(this.#muon.update({ values, grads, m, first: 0 }, matrix, { ...optimizer, rate, clip }));
+        continue;
+      }
+      const weightDecay = tensor.shape.length > 1 ? optimizer.weightDecay : 0;
+      adamW(values, grads, m, got(state.squares, name), { ...optimizer, weightDecay, rate, clip, updates: state.time });
+    }
     return { loss, gradientNorm, learningRate: rate };
   }
+}
+
+function done(work: Iterator<number>): void {
+  while (!work.next().done);
 }
 
 /** Steps of one state, which change it in place. */

@@ -20,6 +20,7 @@ import {
   TOO_DEEP,
   text,
 } from '../model/inputFields.ts';
+import { trainedModel } from '../model/matrices.ts';
 import type { Model } from '../model/model.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
 import { RUN_WIRES, STATE_WIRES } from '../wire.ts';
@@ -86,8 +87,6 @@ const replicas = number(
   `an integer from 0 to ${MOST_REPLICAS}`,
   (value) => Number.isInteger(value) && value >= 0 && value <= MOST_REPLICAS,
 );
-
-const only = <Value extends string>(value: Value) => z.literal(value, { error: expecting(`"${value}"`) });
 
 const tokenizer = text('"bytes" or the path of a tokenizer.json').regex(/^bytes$|\.json$/, {
   error: expecting('"bytes" or the path of a tokenizer.json'),
@@ -203,25 +202,32 @@ const budget = fields({
   ),
 });
 
+const optimizerFields = {
+  learningRate: nonNegative32,
+  betas: z.tuple([belowOne, belowOne], { error: expecting('two numbers from 0 to below 1') }),
+  epsilon: positive32,
+  weightDecay: nonNegative32.default(0),
+};
+const adamw = fields({ type: z.literal('adamw'), ...optimizerFields });
+/** Matrices by orthogonalised momentum, all else by AdamW. */
+const muon = fields({ type: z.literal('muon'), momentum: belowOne.default(0.95), ...optimizerFields });
+
+/** What tells the alternatives of a field apart is its `type`. */
+const byType = (words: string) => ({
+  error: ({ code, input, discriminator }: z.core.$ZodRawIssue) =>
+    code === 'invalid_union' && discriminator
+      ? expecting(words)({ input: (input as { type?: unknown }).type })
+      : expecting('an object')({ input }),
+});
+
 const trainFields = fields({
   steps: steps.exactOptional(),
   budget: budget.exactOptional(),
   globalBatchSize: countUpTo(MOST_SAMPLES),
   sequenceLength: countUpTo(MOST_TOKENS),
-  optimizer: fields({
-    type: only('adamw'),
-    learningRate: nonNegative32,
-    betas: z.tuple([belowOne, belowOne], { error: expecting('two numbers from 0 to below 1') }),
-    epsilon: positive32,
-    weightDecay: nonNegative32.default(0),
-  }),
+  optimizer: z.discriminatedUnion('type', [adamw, muon], byType('"adamw" or "muon"')),
   schedule: z
-    .discriminatedUnion('type', [constant, cosine], {
-      error: ({ code, input, discriminator }) =>
-        code === 'invalid_union' && discriminator
-          ? expecting('"constant" or "cosine"')({ input: (input as { type?: unknown }).type })
-          : expecting('an object')({ input }),
-    })
+    .discriminatedUnion('type', [constant, cosine], byType('"constant" or "cosine"'))
     .default({ type: 'constant', warmupSteps: 0 }),
   gradientClipNorm: positive.nullable().default(null),
   islands: islandsSchema.exactOptional(),
@@ -324,9 +330,15 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   return success(run);
 }
 
+/** The model as its optimizer trains it. */
+export function modelToTrain({ model: config, train }: Pick<RunFile, 'model' | 'train'>): Result<Model> {
+  const model = modelFromConfig(config);
+  return model.ok ? success(trainedModel(model.value, train.optimizer.type)) : model;
+}
+
 /** The model of a parsed run file. */
 export function modelOf(run: RunFile): Model {
-  const model = modelFromConfig(run.model);
+  const model = modelToTrain(run);
   invariant(model.ok, 'a parsed run file has a valid model');
   return model.value;
 }
@@ -334,12 +346,17 @@ export function modelOf(run: RunFile): Model {
 /** What a planner needs to know of a run's steps. */
 export const batchOf = ({ train, precision }: RunFile) => ({
   ...(train.islands ? { islands: train.islands } : {}),
+  ...optimizerOf(train),
   samples: train.globalBatchSize,
   sequence: train.sequenceLength,
   wire: precision.wire,
   compute: precision.compute,
   ...stateWireOf({ precision }),
 });
+
+/** What updates its state; nothing: AdamW. */
+export const optimizerOf = ({ optimizer }: Pick<Train, 'optimizer'>): { readonly optimizer?: 'muon' } =>
+  optimizer.type === 'muon' ? { optimizer: optimizer.type } : {};
 
 /** How its gradient sums and values travel; nothing: as floats. */
 export const stateWireOf = ({ precision: { state } }: Pick<RunFile, 'precision'>): { readonly stateWire?: 'int8' } =>

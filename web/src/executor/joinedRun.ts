@@ -1,11 +1,10 @@
 /** The run that a donor's connection is of, as its welcome says it: the model, what computes it, its files and its tokens. */
 import { invariant, type PeerId } from '../../../swarm/base.ts';
 import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
-import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { type Order, SEQUENTIAL, type TokenList } from '../../../swarm/run/data.ts';
-import type { Train } from '../../../swarm/run/runFile.ts';
+import { modelToTrain, type Train } from '../../../swarm/run/runFile.ts';
 import { type Sizes, sizesOf } from '../../../swarm/ways/partners.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
 import type { Engine } from './role.ts';
@@ -27,7 +26,7 @@ export interface JoinedRun {
 export type OpenEngine = (model: Model, train: Train, wire: RunWire, compute?: Compute) => Engine;
 
 export function joinedRun(peer: PeerId, facts: RunFacts, openEngine: OpenEngine, files: RunFiles): JoinedRun {
-  const model = modelFromConfig(facts.model);
+  const model = modelToTrain(facts);
   invariant(model.ok, 'the server sent a model that it would have refused itself');
   const source = (list: TokenList, order: Order) =>
     new TokenSource(list, order, facts.train.sequenceLength, (hash) => files.tokenShard(hash));

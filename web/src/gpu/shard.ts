@@ -4,20 +4,27 @@
  */
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { inHalves } from '../../../shaders/kernel/inHalves.ts';
-import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
 import { type BufferSlice, closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, runParts, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
 import { invariant } from '../../../swarm/base.ts';
-import { GATHERED_INCOMING, hasHeld, type ShardWork, shardBufferKey } from '../../../swarm/memory/memory.ts';
+import {
+  GATHERED_INCOMING,
+  hasHeld,
+  momentArenas,
+  type ShardWork,
+  shardBufferKey,
+} from '../../../swarm/memory/memory.ts';
 import { type Arena, arena, type Segment, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, block, type Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
+import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Stage } from '../executor/engine.ts';
 import { type BufferSet, created } from './buffers.ts';
 import type { Gpu } from './device.ts';
+import { type MakeLaunch, muonLaunches, type WholeTensor } from './muonLaunches.ts';
 import { GpuStage } from './stage.ts';
 import type { Placed } from './stateCodec.ts';
 import { partElements, parts, windowOf } from './windows.ts';
@@ -25,8 +32,9 @@ import { partElements, parts, windowOf } from './windows.ts';
 export interface Shard {
   readonly work: ShardWork;
   readonly key: string;
-  /** Layout of the shard's own buffers: m, v, sum, incoming. */
+  /** Layout of the shard's own buffers: sum and incoming; and of its moments. */
   readonly arena: Arena;
+  readonly moments: ReturnType<typeof momentArenas>;
   readonly values: Placed;
   /** What those who are sent its values have of them; null: they are sent none, or not from here. */
   readonly held: Placed | null;
@@ -57,12 +65,13 @@ interface ShardParts {
   readonly gpu: Gpu;
   readonly model: Model;
   readonly compute: Compute;
+  readonly optimizer: Train['optimizer'];
   readonly buffers: BufferSet;
   readonly stages: ReadonlyMap<number, Stage>;
 }
 
 export async function createShard(from: ShardParts, work: ShardWork): Promise<Shard> {
-  const { gpu, model, compute, buffers, stages } = from;
+  const { gpu, model, compute, optimizer, buffers, stages } = from;
   const key = shardBufferKey(work.block, work.range);
   const own = arena(block(model, work.block), [work.range], compute);
   const inStage = (index: number): GpuStage => onThisDevice(stages.get(index));
@@ -91,13 +100,13 @@ export async function createShard(from: ShardParts, work: ShardWork): Promise<Sh
     size: length * 4,
   });
   const shadow = home && work.master === 'own' && compute === 'f16' ? home : null;
-  const update = await updateLaunches(
-    { key, own, values, sum },
-    gpu.bindingBytes,
-    buffers,
-    shadow && valuesOf(shadow, work.block),
-    launch,
-  );
+  const moments = momentArenas(model, work, compute);
+  const placed = { key, own, moments, values, sum, shadow: shadow && valuesOf(shadow, work.block) };
+  const update = await updateLaunches(placed, gpu.bindingBytes, buffers, launch);
+  if (optimizer.type === 'muon') {
+    const parts = { gpu, buffers, momentum: optimizer.momentum, launch };
+    update.push(...(await muonLaunches(parts, wholeTensors(placed, buffers))));
+  }
   const add: Launch[] = [];
   const norm: Launch[] = [];
   const incoming = work.holders.length > 1 || work.isGathered ? buffers.get(incomingName(work, key)) : null;
@@ -113,7 +122,7 @@ export async function createShard(from: ShardParts, work: ShardWork): Promise<Sh
     : home && work.isPrimary && work.isCoded
       ? valuesOf(home, work.block)
       : null;
-  return { work, key, arena: own, values, held, sum, launches: { add, norm, update } };
+  return { work, key, arena: own, moments, values, held, sum, launches: { add, norm, update } };
 }
 
 const valuesOf = (stage: GpuStage, name: BlockName): Placed => ({
@@ -121,26 +130,42 @@ const valuesOf = (stage: GpuStage, name: BlockName): Placed => ({
   arena: stage.arena(name),
 });
 
-type MakeLaunch = (kernel: Kernel, slices: Record<string, BufferSlice>, dims: Dims) => Promise<Launch>;
+/** Where a shard lies. */
+interface PlacedShard extends Pick<Shard, 'key' | 'moments' | 'values' | 'sum'> {
+  readonly own: Arena;
+  /** The halves of a stage, written beside the master. */
+  readonly shadow: Placed | null;
+}
 
-/** `shadow`: the halves of a stage, written beside the master. */
+function wholeTensors({ key, own, moments, values, sum, shadow }: PlacedShard, buffers: BufferSet): WholeTensor[] {
+  const begins = ({ buffer, arena: layout }: Placed, segment: Segment) => ({ buffer, at: placeIn(layout, segment) });
+  return own.segments
+    .filter(({ tensor }) => tensor.matrices !== undefined)
+    .map((segment): WholeTensor => {
+      const { tensor, length } = segment;
+      invariant(length === tensor.elements, `shard ${key} has a part of ${tensor.name}, which is updated whole`);
+      const m = begins({ buffer: buffers.get(`m/${key}`), arena: moments.m }, segment);
+      return {
+        ...{ tensor, m, values: begins(values, segment), sum: begins(sum, segment) },
+        shadow: shadow && begins(shadow, segment),
+      };
+    });
+}
+
+/** Of what is updated element by element. */
 async function updateLaunches(
-  {
-    key,
-    own,
-    values,
-    sum,
-  }: { readonly key: string; readonly own: Arena; readonly values: Placed; readonly sum: Placed },
+  { key, own, moments, values, shadow, sum }: PlacedShard,
   bindingBytes: number,
   buffers: BufferSet,
-  shadow: Placed | null,
   launch: MakeLaunch,
 ): Promise<Launch[]> {
   const scalars = { buffer: buffers.get('scalars') };
-  const tensors = own.segments.map(
+  const elementwise = own.segments.filter(({ tensor }) => tensor.matrices === undefined);
+  const tensors = elementwise.map(
     (segment): UpdatedTensor => ({
       ...{ at: segment.at, length: segment.length, decays: segment.tensor.shape.length >= 2 },
       valuesAt: placeIn(values.arena, segment),
+      momentsAt: placeIn(moments.m, segment),
       ...(shadow ? { shadowAt: placeIn(shadow.arena, segment) } : {}),
     }),
   );
@@ -152,6 +177,7 @@ async function updateLaunches(
     const [master, grads] = [over(values.buffer, offset), over(sum.buffer, gradientOffset)];
     const [m, v] = [over(buffers.get(`m/${key}`), momentOffset), over(buffers.get(`v/${key}`), momentOffset)];
     const bound = { values: master.slice, grads: grads.slice, m: m.slice, v: v.slice, scalars };
+    invariant(m.at === v.at, `moments of ${key} lie alike`);
     const placed = { ...dims, offset: master.at, gradientOffset: grads.at, momentOffset: m.at };
     if (shadow === null) {
       update.push(await launch(adamw, bound, placed));

@@ -31,7 +31,7 @@ export async function createShards(
   const shards: Shard[] = [];
   try {
     for (const work of shardsOf(model, plan, peer, undefined, compute).filter((one) => one.in === 'gpu'))
-      shards.push(await createShard({ gpu, model, compute, buffers, stages }, work));
+      shards.push(await createShard({ gpu, model, compute, optimizer, buffers, stages }, work));
     const passes = shards.length === 0 ? null : await Passes.create(gpu, buffers.get(PASSES));
     const computed = [...stages.values()].map((stage) => onThisDevice(stage).proof);
     const isCoded = passes && shards.some(({ held }) => held);
@@ -184,12 +184,21 @@ export class GpuShards implements Shards {
     const places = kinds.map((kind) => this.#place(shard, kind));
     const state = new Float32Array(places.length * length);
     for (const piece of pieces(range)) {
-      const size = piece[1] - piece[0];
-      const runs = places.flatMap((place) => runsOf(place.buffer, place.arena, piece));
-      const reading = await this.#state.read(runs, this.#passes.proof);
+      const read = places.flatMap((place, kind) =>
+        place === null
+          ? []
+          : segmentsIn(place.arena, piece).map((segment) => ({
+              ...{ source: place.buffer, at: segment.at, length: segment.length },
+              to: kind * length + segment.from - range[0],
+            })),
+      );
+      const reading = await this.#state.read(read, this.#passes.proof);
       await reading.take((values) => {
-        for (let kind = 0; kind < places.length; kind++)
-          state.set(values.subarray(kind * size, (kind + 1) * size), kind * length + piece[0] - range[0]);
+        let done = 0;
+        for (const run of read) {
+          state.set(values.subarray(done, done + run.length), run.to);
+          done += run.length;
+        }
       });
     }
     return state;
@@ -200,6 +209,7 @@ export class GpuShards implements Shards {
       const part = shard.work.block === name ? overlap(shard.work.range, range) : null;
       if (!part) continue;
       const target = this.#place(shard, kind);
+      if (target === null) continue;
       const from = part[0] - range[0];
       const inside = values.subarray(from, from + part[1] - part[0]);
       writeRange(this.#gpu.device, target.arena, target.buffer, part, inside);
@@ -239,9 +249,12 @@ export class GpuShards implements Shards {
     return true;
   }
 
-  /** Where the shard's float32 values or moments lie. */
-  #place({ key, arena: own, values }: Shard, kind: StateKind): Placed {
-    return kind === 'value' ? values : { buffer: this.#buffers.get(`${kind}/${key}`), arena: own };
+  /** Where the shard's float32 values or moments lie; what has no place is 0. Null: nothing of it has one. */
+  #place({ key, moments, values }: Shard, kind: StateKind): Placed | null {
+    if (kind === 'value') return values;
+    invariant(kind === 'm' || kind === 'v', `the GPU has no ${kind}`);
+    const { [kind]: arena } = moments;
+    return arena.floats === 0 ? null : { buffer: this.#buffers.get(`${kind}/${key}`), arena };
   }
 
   #shard(name: BlockName, range: Range): Shard {

@@ -2,10 +2,11 @@
  * The other donors, as this tab's worker knows them: the server introduces them to each other, so there is a mesh from its
  * welcome on. It outlives the connection that brought it as long as this tab may be the same peer again.
  */
+
 import type { PeerId } from '../../../swarm/base.ts';
 import type { PeerMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { LinkMeasurement, MeasuredLinks } from '../../../swarm/messages/profile.ts';
-import { modelFromConfig } from '../../../swarm/model/families.ts';
+import { modelToTrain } from '../../../swarm/run/runFile.ts';
 import { sizesOf } from '../../../swarm/ways/partners.ts';
 import type { OpenLink } from './link.ts';
 import { Mesh } from './mesh.ts';
@@ -150,7 +151,7 @@ export class Neighbourhood {
   #openMesh({ peer: me, iceServers, run }: Extract<ServerMessage, { type: 'welcome' }>, relayOnly: boolean): void {
     this.close();
     this.#turnErrors.clear();
-    const model = modelFromConfig(run.model);
+    const model = modelToTrain(run);
     if (model.ok) this.#reach = new Reach(me, sizesOf(model.value, run)); // else the session says so
     const { openLink, now, onFrame, onLost, send, sendBytes } = this.#options;
     this.#mesh = new Mesh({

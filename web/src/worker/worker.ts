@@ -8,10 +8,9 @@ import { invariant, refusal, success } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import { HEARTBEAT_MS, type ServerMessage } from '../../../swarm/messages/messages.ts';
-import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import type { Compute } from '../../../swarm/precision.ts';
-import type { Train } from '../../../swarm/run/runFile.ts';
+import { modelToTrain, type Train } from '../../../swarm/run/runFile.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
 import type { DonorPage, DonorStatus, DonorWorker } from '../executor/protocol.ts';
 import { runFiles } from '../executor/runFiles.ts';
@@ -60,7 +59,7 @@ function throttled(show: (status: DonorStatus) => void): (status: DonorStatus) =
 const checkBy = (page: Remote<DonorPage>, device: OpenDevice) => async (welcome: Welcome) => {
   const { run } = welcome;
   if (welcome !== newest) return;
-  const model = modelFromConfig(run.model);
+  const model = modelToTrain(run);
   if (!model.ok) return; // the session says so
   const memory = {
     recall: (key: string) => page.recall(key),
@@ -138,7 +137,7 @@ function limit(given: Limits): void {
 
 async function tryOut(about: About, seconds: number, onRound: (tokensPerSecond: number, seconds: number) => void) {
   invariant(opened, 'the device is opened first');
-  const model = modelFromConfig(about.model);
+  const model = modelToTrain(about);
   invariant(model.ok, 'the server serves a model that it would have refused itself');
   const { memoryBytes } = limits;
   return tryLayers({ gpu: gpuOf(opened), model: model.value, train: about.train, memoryBytes, now }, seconds, onRound);
