@@ -16,6 +16,9 @@ export interface TokenList {
   readonly shards: readonly string[];
 }
 
+/** The target of a row that does not count. */
+export const NO_TARGET = 0xffffffff;
+
 export type TokenBytes = 1 | 2 | 4;
 export type TokenIds = Uint8Array | Uint16Array | Uint32Array;
 

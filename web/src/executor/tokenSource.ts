@@ -76,7 +76,7 @@ export class TokenSource {
       ids.set(tokens.subarray(0, this.#sequence), index * this.#sequence);
       targets.set(tokens.subarray(1), index * this.#sequence);
     }
-    return { ids, targets };
+    return { ids, targets, firstRows: null };
   }
 
   #readWindow(sample: number): Promise<Uint32Array> {
