@@ -33,10 +33,13 @@ export function storedDocument(store: Store, name: string): RunDocument {
   return parseDocument(row.document);
 }
 
+const listHashes = ({ shards, counted }: TokenList): readonly BlobHash[] =>
+  counted === undefined ? shards : [...shards, counted];
+
 /** The blobs of its tokens and its tokenizer. */
 export const documentHashes = ({ data, evaluation, tokenizer }: RunDocument): BlobHash[] => [
-  ...data.shards,
-  ...(evaluation?.shards ?? []),
+  ...listHashes(data),
+  ...(evaluation === null ? [] : listHashes(evaluation)),
   ...tokenizer.map(({ hash }) => hash),
 ];
 
@@ -56,7 +59,7 @@ export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
 /** How often, and over how many windows, the held-out loss is taken: with islands, at meetings. */
 export function windowsOf({ file, evaluation }: RunDocument): { everySteps: number; windows: number } | null {
   if (file.evaluation === null || evaluation === null) return null;
-  const windows = windowCount(evaluation.tokens, file.train.sequenceLength);
+  const windows = windowCount(evaluation, file.train.sequenceLength);
   return { everySteps: wholeRounds(file.train, file.evaluation.everySteps), windows };
 }
 

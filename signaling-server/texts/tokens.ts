@@ -109,7 +109,7 @@ async function tokenList(job: TokenJob, field: string, files: readonly string[])
   }
   const { tokens, shards } = await writer.end();
   const { sequenceLength } = run.train;
-  if (windowCount(tokens, sequenceLength) < 1)
+  if (windowCount({ tokens }, sequenceLength) < 1)
     return refusal(
       `${runPath}: ${field} has ${tokens} tokens, but one window of train.sequenceLength needs at least ${sequenceLength + 1}`,
     );
