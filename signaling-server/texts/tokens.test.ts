@@ -45,7 +45,7 @@ function run(files: readonly string[], options: { vocabulary?: number; evaluatio
 
 const write = (name: string, bytes: Uint8Array | string) => writeFileSync(join(folder, name), bytes);
 const prepare = async (file: RunFile) =>
-  prepareTokens(file, join(folder, 'run.json'), await openBlobs(join(folder, 'blobs')));
+  prepareTokens(file, join(folder, 'run.json'), await openBlobs(join(folder, 'blobs')), { date: new Date(0) });
 const refused = async (file: RunFile): Promise<string> => {
   const prepared = await prepare(file);
   return prepared.ok ? 'accepted' : prepared.reason.replaceAll(folder, 'DIR');
