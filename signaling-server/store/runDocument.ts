@@ -8,7 +8,7 @@ import { isRecorded, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
-import type { BlobHash } from '../files/blobs.ts';
+import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import type { StoredFile } from '../texts/tokens.ts';
 import type { TensorNames } from '../weights/weights.ts';
 import type { Store } from './store.ts';
@@ -42,6 +42,21 @@ export const documentHashes = ({ data, evaluation, tokenizer }: RunDocument): Bl
   ...(evaluation === null ? [] : listHashes(evaluation)),
   ...tokenizer.map(({ hash }) => hash),
 ];
+
+/** How many rows of each window count; null: all of them, of text. */
+export interface WindowCounts {
+  readonly data: Uint32Array | null;
+  readonly evaluation: Uint32Array | null;
+}
+
+export async function windowCounts(
+  { data, evaluation }: RunDocument,
+  blobs: Pick<BlobStore, 'read'>,
+): Promise<WindowCounts> {
+  const countsOf = async (list: TokenList | null): Promise<Uint32Array | null> =>
+    list?.counted === undefined ? null : new Uint32Array(new Uint8Array(await blobs.read(list.counted)).buffer);
+  return { data: await countsOf(data), evaluation: await countsOf(evaluation) };
+}
 
 /** What a donor is told of the run. */
 export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({

@@ -13,7 +13,7 @@ import { renderedChat } from './chatAnswers.ts';
 import { CHAT_TEMPLATE_FILE } from './chatText.ts';
 import { endToken } from './endTokens.ts';
 import type { Example } from './exampleWindows.ts';
-import { type Line, LineFault, linesOf, parseJsonLine } from './jsonLines.ts';
+import { type DataFault, type Line, lineFault, linesOf, parseJsonLine } from './jsonLines.ts';
 import { chatTemplateOf } from './template/chatTemplate.ts';
 import { NoTokenError, type PlacedTokens, type TextTokenizer } from './tokenizer.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from './tokenizerConfig.ts';
@@ -25,7 +25,7 @@ export interface LineExample extends Example {
   readonly places: Int32Array;
 }
 
-/** Throws a `LineFault` where a line is no example, and a `TokenizerFault`. */
+/** Throws a `DataFault` where a line is no example, and a `TokenizerFault`. */
 export type ReadsExamples = (path: string, progress: (share: number) => void) => AsyncGenerator<LineExample>;
 
 /** A line whose texts are still to be encoded, apart. */
@@ -63,7 +63,7 @@ export async function openExamples(
         const own = encoded.slice(next, next + parts.length);
         next += parts.length;
         const example = made(own.map((one) => whole(one, line, vocabulary)));
-        if (!example.ok) throw new LineFault(line, example.reason);
+        if (!example.ok) throw lineFault(line, example.reason);
         if (example.value !== null) yield { line, text, ...example.value };
       }
       if (open.fault !== null) throw open.fault;
@@ -91,24 +91,24 @@ async function* batches(lines: AsyncIterable<Line>): AsyncGenerator<readonly Lin
 
 interface Opened {
   readonly examples: readonly (OpenExample & { readonly line: number })[];
-  readonly fault: LineFault | null;
+  readonly fault: DataFault | null;
 }
 
 function openedLines(lines: readonly Line[], opens: OpensLine): Opened {
   const examples: (OpenExample & { readonly line: number })[] = [];
   for (const { number, text } of lines) {
     const opened = opens(text);
-    if (!opened.ok) return { examples, fault: new LineFault(number, opened.reason) };
+    if (!opened.ok) return { examples, fault: lineFault(number, opened.reason) };
     examples.push({ line: number, ...opened.value });
   }
   return { examples, fault: null };
 }
 
 function whole(found: PlacedTokens | NoTokenError, line: number, vocabulary: number): PlacedTokens {
-  if (found instanceof NoTokenError) throw new LineFault(line, `it ${found.message}`);
+  if (found instanceof NoTokenError) throw lineFault(line, `it ${found.message}`);
   const outside = found.ids.find((id) => id >= vocabulary);
   if (outside === undefined) return found;
-  throw new LineFault(line, `it has the token ${outside}, but model.vocab_size is ${vocabulary}`);
+  throw lineFault(line, `it has the token ${outside}, but model.vocab_size is ${vocabulary}`);
 }
 
 const partText = z.string({ error: expecting('a text') });

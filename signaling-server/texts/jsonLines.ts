@@ -10,18 +10,16 @@ export interface Line {
   readonly text: string;
 }
 
-/** What is wrong with a line; the message goes on from the file's name. */
-export class LineFault extends Error {
-  constructor(line: number, reason: string) {
-    super(`line ${line}: ${reason}`);
-  }
-}
+/** Why a file of a run's data cannot be trained on; the message goes on from the file's name. */
+export class DataFault extends Error {}
+
+export const lineFault = (line: number, reason: string): DataFault => new DataFault(`line ${line}: ${reason}`);
 
 const CHUNK_BYTES = 262_144;
 /** Past every example that a window could take. */
 const LONGEST_LINE_CHARACTERS = 2 ** 24;
 
-/** `progress`: which share of the file is read. Throws a `LineFault`, or what reading a file throws. */
+/** `progress`: which share of the file is read. Throws a `DataFault`, or what reading a file throws. */
 export async function* linesOf(path: string, progress: (share: number) => void): AsyncGenerator<Line> {
   const size = await fileBytes(path);
   const decoder = new TextDecoder('utf-8', { fatal: true });
@@ -32,13 +30,13 @@ export async function* linesOf(path: string, progress: (share: number) => void):
     try {
       return decoder.decode(bytes, { stream: bytes !== undefined });
     } catch {
-      throw new LineFault(number + 1, `it or one soon after it is not UTF-8, near the file's byte ${read}`);
+      throw lineFault(number + 1, `it or one soon after it is not UTF-8, near the file's byte ${read}`);
     }
   };
   const line = (text: string): Line => {
     number++;
     if (text.length > LONGEST_LINE_CHARACTERS)
-      throw new LineFault(number, `it has more than ${LONGEST_LINE_CHARACTERS} characters`);
+      throw lineFault(number, `it has more than ${LONGEST_LINE_CHARACTERS} characters`);
     return { number, text };
   };
   for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {

@@ -21,7 +21,7 @@ import { fileBytes, readFault } from '../files/namedFile.ts';
 import { CHAT_TEMPLATE_FILE } from './chatText.ts';
 import { openExamples, type ReadsExamples } from './examples.ts';
 import { windowPacker } from './exampleWindows.ts';
-import { LineFault } from './jsonLines.ts';
+import { DataFault } from './jsonLines.ts';
 import { BYTES, NoTokenError, openTokenizer, type TextTokenizer, TokenizerFault, tokenizerFiles } from './tokenizer.ts';
 import { tokenStream, UncuttableTextError } from './tokenStream.ts';
 
@@ -45,7 +45,7 @@ interface RunTokens {
 /** How far a file is read, from 0 to 1. */
 export type FileProgress = (job: 'tokenising' | 'checking', path: string, share: number) => void;
 
-interface TokenJob {
+export interface TokenJob {
   readonly run: RunFile;
   /** The run file, for its folder and for the sentences. */
   readonly runPath: string;
@@ -138,35 +138,52 @@ interface WritingJob extends TokenJob {
 }
 
 async function tokenList(job: WritingJob, field: string, files: readonly string[]): Promise<Result<TokenList>> {
-  const { run, runPath, examples } = job;
+  const { run, examples } = job;
   const list = examples === null ? textList(job) : rowsList(job, examples);
+  const read = await readFiles(job, field, files, async (path) => {
+    await list.addFile(path);
+    return 'more';
+  });
+  if (!read.ok) return read;
+  const made = await list.end();
+  return windowCount(made, run.train.sequenceLength) > 0 ? success(made) : tooLittle(job, field, made.tokens);
+}
+
+/** One after the other, until one of them is enough. */
+export async function readFiles(
+  { runPath }: Pick<TokenJob, 'runPath'>,
+  field: string,
+  files: readonly string[],
+  read: (path: string, name: string) => Promise<'enough' | 'more'>,
+): Promise<Result<null>> {
   for (const [index, name] of files.entries()) {
     const path = resolve(dirname(runPath), name);
     const place = `${runPath}: ${field}[${index}]`;
     try {
-      const fault = await list.addFile(path);
-      if (fault !== null) return refusal(`${place} ${name} ${fault}`);
+      if ((await read(path, name)) === 'enough') break;
     } catch (error) {
       if (error instanceof TokenizerFault) throw error;
-      return refusal(
-        error instanceof LineFault ? `${place} ${name} ${error.message}` : `${place} ${path}: ${readFault(error)}`,
-      );
+      if (error instanceof DataFault) return refusal(`${place} ${name} ${error.message}`);
+      return refusal(`${place} ${path}: ${readFault(error)}`);
     }
   }
-  const made = await list.end();
+  return success(null);
+}
+
+/** No window can be made of it. `tokens`: of text, all that there are. */
+export function tooLittle({ run, runPath, examples }: TokenJob, field: string, tokens: number): Result<never> {
   const { sequenceLength } = run.train;
-  if (windowCount(made, sequenceLength) > 0) return success(made);
   return refusal(
     examples === null
-      ? `${runPath}: ${field} has ${made.tokens} tokens, but one window of train.sequenceLength needs at least ${sequenceLength + 1}`
+      ? `${runPath}: ${field} has ${tokens} tokens, but one window of train.sequenceLength needs at least ${sequenceLength + 1}`
       : `${runPath}: ${field} has no example of which a token counts within train.sequenceLength, ${sequenceLength}: expected one at least`,
   );
 }
 
 /** A list in the making. */
 interface OpenList {
-  /** Why the file cannot be trained on, to go on from its name; null when its tokens are in. */
-  addFile(path: string): Promise<string | null>;
+  /** Throws a `DataFault`. */
+  addFile(path: string): Promise<void>;
   end(): Promise<TokenList>;
 }
 
@@ -175,7 +192,9 @@ function textList(job: WritingJob): OpenList {
   const size = bytesPerToken(vocabulary);
   const writer = shardWriter(size, job.blobs);
   return {
-    addFile: (path) => addFile(job, path, writer, vocabulary),
+    async addFile(path) {
+      for await (const ids of textIds(job, path, job.progress)) await writer.add(ids);
+    },
     end: async () => ({ ...(await writer.end()), shardTokens: SHARD_TOKENS, bytesPerToken: size }),
   };
 }
@@ -197,7 +216,6 @@ function rowsList({ run, blobs, progress }: WritingJob, examples: ReadsExamples)
     async addFile(path) {
       for await (const example of examples(path, (share) => progress('tokenising', path, share)))
         await write(packer.add(example));
-      return null;
     },
     async end() {
       await write(packer.end());
@@ -207,58 +225,55 @@ function rowsList({ run, blobs, progress }: WritingJob, examples: ReadsExamples)
   };
 }
 
-type ShardWriter = ReturnType<typeof shardWriter>;
-
-async function addFile(
-  { tokenizer, progress, path: tokenizerPath }: WritingJob,
+/** The tokens of a text, some at a time. Throws a `DataFault`. */
+export async function* textIds(
+  { run, tokenizer, path: tokenizerPath }: TokenJob,
   path: string,
-  writer: ShardWriter,
-  vocabulary: number,
-): Promise<string | null> {
+  progress: FileProgress,
+): AsyncGenerator<Ids> {
+  const { vocabulary } = modelOf(run);
   const size = await fileBytes(path);
   const reader = tokenizerPath === null ? BYTE_READER : textReader(tokenizer);
   let read = 0;
   let written = 0;
   /** Whatever a tokenizer's file says of its ids. */
-  const write = async (ids: Ids): Promise<string | null> => {
+  const known = (ids: Ids): Ids => {
     const outside = ids.findIndex((id) => id >= vocabulary);
     if (outside >= 0)
-      return `has the token ${ids[outside]} (its ${tokenizerPath === null ? 'byte' : 'token'} ${written + outside}), but model.vocab_size is ${vocabulary}`;
+      throw new DataFault(
+        `has the token ${ids[outside]} (its ${tokenizerPath === null ? 'byte' : 'token'} ${written + outside}), but model.vocab_size is ${vocabulary}`,
+      );
     written += ids.length;
-    await writer.add(ids);
-    return null;
+    return ids;
   };
   for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
     const bytes: Uint8Array = chunk;
-    const ids = await reader.add(bytes);
-    if (!ids.ok) return ids.reason;
-    const fault = await write(ids.value);
-    if (fault !== null) return fault;
+    yield known(await reader.add(bytes));
     read += bytes.length;
     progress('tokenising', path, Math.min(1, read / size));
   }
-  const rest = await reader.end();
-  return rest.ok ? write(rest.value) : rest.reason;
+  yield known(await reader.end());
 }
 
 type Ids = Uint8Array | Uint32Array | number[];
+/** Throws a `DataFault`. */
 interface Reader {
-  add(bytes: Uint8Array): Promise<Result<Ids>>;
-  end(): Promise<Result<Ids>>;
+  add(bytes: Uint8Array): Promise<Ids>;
+  end(): Promise<Ids>;
 }
 
-const BYTE_READER: Reader = { add: async (bytes) => success(bytes), end: async () => success([]) };
+const BYTE_READER: Reader = { add: async (bytes) => bytes, end: async () => [] };
 
 function textReader(tokenizer: TextTokenizer): Reader {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const stream = tokenStream(tokenizer.encode);
   let read = 0;
-  const take = async (bytes?: Uint8Array): Promise<Result<Ids>> => {
+  const take = async (bytes?: Uint8Array): Promise<Ids> => {
     let text: string;
     try {
       text = decoder.decode(bytes, { stream: bytes !== undefined });
     } catch {
-      return refusal(`is not UTF-8 text near its byte ${read}, which a tokenizer.json needs`);
+      throw new DataFault(`is not UTF-8 text near its byte ${read}, which a tokenizer.json needs`);
     }
     read += bytes?.length ?? 0;
     const placeOf = (lost: string | null, pending: string): string => {
@@ -269,11 +284,11 @@ function textReader(tokenizer: TextTokenizer): Reader {
         : `, at its byte ${before + Buffer.byteLength(pending.slice(0, at))}`;
     };
     try {
-      const ids = [...(await stream.add(text)), ...(bytes ? [] : await stream.end())];
-      return success(ids);
+      return [...(await stream.add(text)), ...(bytes ? [] : await stream.end())];
     } catch (error) {
-      if (error instanceof NoTokenError) return refusal(`${error.message}${placeOf(error.text, stream.pending())}`);
-      if (error instanceof UncuttableTextError) return refusal(`cannot be tokenised in pieces: ${error.message}`);
+      if (error instanceof NoTokenError)
+        throw new DataFault(`${error.message}${placeOf(error.text, stream.pending())}`);
+      if (error instanceof UncuttableTextError) throw new DataFault(`cannot be tokenised in pieces: ${error.message}`);
       throw error;
     }
   };
