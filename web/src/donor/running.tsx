@@ -1,5 +1,4 @@
 /** The card of a tab that takes part: what it does now, how to stop it, its part and the run's. */
-import type { About } from '../../../swarm/messages/about.ts';
 import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { bytesText, counted, layersText } from '../../../swarm/quantityText.ts';
@@ -31,14 +30,13 @@ import { minuteText, phaseWords } from './work.ts';
 interface RunningProps {
   readonly state: DonorState;
   readonly actions: DonorActions;
-  readonly about: About | null;
   /** The run as its server tells anyone; null: not yet. */
   readonly told: PublicStatus | null;
   /** What is shown of the run is what was last seen. */
   readonly isOld: boolean;
 }
 
-export function Running({ state, actions, about, told, isOld }: RunningProps) {
+export function Running({ state, actions, told, isOld }: RunningProps) {
   const { snapshot, adapter, run, status, incident, eased } = state;
   const isOver = (snapshot ?? told)?.phase === 'finished';
   const isAtWork = state.phase.kind === 'computing' && !isHeld(state) && partOf(state).stages.length > 0;
@@ -58,7 +56,7 @@ export function Running({ state, actions, about, told, isOld }: RunningProps) {
           note={isOld ? LAST_SEEN : donorsNote(state)}
         />
       )}
-      {(snapshot || isComing) && <DonorsShoal state={state} about={about} isOld={isOld} />}
+      {(snapshot || isComing) && <DonorsShoal state={state} isOld={isOld} />}
       <StopControls state={state} actions={actions} />
       {incident && !isOver && (
         <div class="soft small incident">

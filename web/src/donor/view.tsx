@@ -155,7 +155,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
       {isRunning && <StatusBar state={state} actions={actions} />}
       <main class={isSettled || isRunning ? 'narrow' : 'narrow unsettled'}>
         {isRunning ? (
-          <Running {...{ state, actions, about, isOld }} told={status} />
+          <Running {...{ state, actions, isOld }} told={status} />
         ) : (
           <FirstScreen {...{ state, actions, status, about, sample, invite, refusal, isLost }} />
         )}

@@ -1,7 +1,8 @@
 /** How the questions that people ask the model have been answered in the newest minutes. Not there where nobody asked. */
 import { useEffect, useState } from 'preact/hooks';
 import { type ApiKeyList, apiKeyListSchema } from '../../../swarm/messages/apiKeys.ts';
-import { countText, millisecondsText, percentText } from '../page/format.ts';
+import { secondsText } from '../../../swarm/quantityText.ts';
+import { countText, NOTHING, percentText } from '../page/format.ts';
 import { Card } from '../page/parts.tsx';
 import { useAnswer } from './api.ts';
 
@@ -17,7 +18,7 @@ export const NO_KEYS: ApiKeyList = {
   },
 };
 
-const secondsText = (seconds: number | null): string => millisecondsText(seconds && 1_000 * seconds);
+const timeText = (seconds: number | null): string => (seconds === null ? NOTHING : secondsText(seconds, 2));
 
 export function AnswersCard() {
   const [looks, look] = useState(0);
@@ -31,8 +32,8 @@ export function AnswersCard() {
   const rows = [
     ['Open questions', countText(open)],
     ['Tokens a second', tokensPerSecond.toFixed(1)],
-    ['First token, median', secondsText(firstTokenSeconds.median)],
-    ['First token, 95 of 100 within', secondsText(firstTokenSeconds.most)],
+    ['First token, median', timeText(firstTokenSeconds.median)],
+    ['First token, 95 of 100 within', timeText(firstTokenSeconds.most)],
     ['Sent away for want of a place', countText(sentAway)],
     ['Of the donors’ time', percentText(donorShare)],
   ] as const;
