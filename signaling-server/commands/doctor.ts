@@ -8,6 +8,8 @@ import { makeFolder } from '../files/makeFolder.ts';
 import { PAGES_FOLDER, SOURCES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { launchBrowser } from '../headless/chromium.ts';
 import { findBrowser, findFirefox, noBrowser, noFirefox } from '../headless/findBrowser.mjs';
+import { badInput, need } from './failure.ts';
+import { findingsOf, findingsText } from './modelDoctor.ts';
 import { tryIt } from './options.ts';
 
 interface Check {
@@ -27,12 +29,24 @@ export function addDoctorCommand(program: Command): void {
   program
     .command('doctor')
     .description('check what this machine can do, and how to fix what is missing')
+    .option('--model <folder>', 'check instead whether a model as the Hub has it can be trained, and by whom')
     .option('--json', 'one JSON document')
     .addHelpText('after', tryIt('doctor'))
     .action(doctor);
 }
 
-async function doctor({ json }: { readonly json?: boolean }): Promise<void> {
+interface DoctorOptions {
+  readonly json?: boolean;
+  readonly model?: string;
+}
+
+async function doctor({ json, model }: DoctorOptions): Promise<void> {
+  if (model !== undefined) {
+    const found = need(await findingsOf(model), badInput);
+    process.stdout.write(json ? `${JSON.stringify(found)}\n` : findingsText(found));
+    process.exitCode = found.ok ? 0 : 1;
+    return;
+  }
   const checks = [node(), pages(), await workFolder(), tokenizers(), ...(await browser()), firefox(), vulkan()];
   const isWell = checks.every(({ ok, optional }) => ok || optional);
   if (json) {

@@ -1,0 +1,151 @@
+/**
+ * `shoal doctor --model FOLDER`: whether a model as the Hub has it can be trained, what is in its folder, and how much memory
+ * its donors need.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { peerId, type Result, refusal, success } from '../../swarm/base.ts';
+import { plannedBytes } from '../../swarm/memory/memory.ts';
+import { modelFromConfig } from '../../swarm/model/families.ts';
+import { type Model, parameters } from '../../swarm/model/model.ts';
+import { equalSplit, splitProblem } from '../../swarm/planner/equalSplit.ts';
+import { bytesText, counted, groupedText } from '../../swarm/quantityText.ts';
+import { readJsonFile } from '../files/jsonFile.ts';
+import { CHAT_TEMPLATE_FILE, chatTextOf } from '../texts/chatText.ts';
+import { openTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';
+import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
+import { openWeights } from '../weights/weights.ts';
+
+interface Finding {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly finding: string;
+}
+
+interface Memory {
+  readonly donors: number;
+  readonly sequenceLength: number;
+  /** Of the donor that needs most, with one sample a micro-batch. */
+  readonly bytes: number;
+}
+
+export interface ModelFindings {
+  readonly ok: boolean;
+  readonly findings: readonly Finding[];
+  /** None where the model is not one that is trained. */
+  readonly memory: readonly Memory[];
+}
+
+const CONFIG = 'config.json';
+const DONORS = [1, 2, 4, 8];
+const SEQUENCES = [256, 1_024];
+/** Micro-batches of one sample that a step has for each donor. */
+const SAMPLES_EACH = 4;
+const BYTES = 257;
+const TERMS = /^(licen[cs]e|notice|use_policy|copying)/i;
+
+/** What is wrong with the folder is a finding; only one that cannot be read is refused. */
+export async function findingsOf(folder: string): Promise<Result<ModelFindings>> {
+  let names: string[];
+  try {
+    names = readdirSync(folder);
+  } catch {
+    return refusal(`--model: ${folder} cannot be read: a folder of a model was expected, with a ${CONFIG}`);
+  }
+  if (!names.includes(CONFIG)) return refusal(`--model: ${folder} has no ${CONFIG}: a folder of a model was expected`);
+  const config = await readJsonFile(join(folder, CONFIG), 'a config.json of a model');
+  if (!config.ok) return refusal(`--model: ${config.reason}`);
+  const model = modelFromConfig(config.value);
+  const terms = names.filter((name) => TERMS.test(name));
+  const others: Finding[] = [
+    await weightsIn(folder, model),
+    await tokenizerIn(folder, names, model),
+    { name: 'terms', ok: true, finding: terms.length > 0 ? terms.join(', ') : 'no licence file beside it' },
+  ];
+  const findings = [modelFinding(model), ...others];
+  const memory = model.ok ? memoryOf(model.value) : [];
+  return success({ ok: findings.every(({ ok }) => ok), findings, memory });
+}
+
+function modelFinding(model: Result<Model>): Finding {
+  if (!model.ok) return { name: 'model', ok: false, finding: `${CONFIG}: ${model.reason}` };
+  const { family, layers, width, positions, vocabulary } = model.value;
+  const size = `${counted(layers, 'layer')} of width ${width}, ${groupedText(positions)} positions, ${groupedText(vocabulary)} tokens`;
+  return { name: 'model', ok: true, finding: `${family}, ${groupedText(parameters(model.value))} parameters: ${size}` };
+}
+
+async function weightsIn(folder: string, model: Result<Model>): Promise<Finding> {
+  const name = 'weights';
+  if (!model.ok) return { name, ok: false, finding: 'not looked at: what their names mean is not known' };
+  const weights = await openWeights(folder, model.value);
+  if (!weights.ok) return { name, ok: false, finding: weights.reason };
+  const tensors = Object.keys(weights.value.tensorNames ?? {}).length;
+  await weights.value.close();
+  return { name, ok: true, finding: `${counted(tensors, 'tensor')}, all there` };
+}
+
+async function tokenizerIn(folder: string, names: readonly string[], model: Result<Model>): Promise<Finding> {
+  const name = 'tokenizer';
+  if (!names.includes(TOKENIZER_FILE)) {
+    const isOfBytes = model.ok && model.value.vocabulary <= BYTES;
+    const finding = isOfBytes ? `no ${TOKENIZER_FILE}: it reads bytes` : `no ${TOKENIZER_FILE}`;
+    return { name, ok: isOfBytes, finding };
+  }
+  const opened = await openTokenizer(join(folder, TOKENIZER_FILE));
+  if (!opened.ok) return { name, ok: false, finding: opened.reason };
+  const { ids } = opened.value;
+  opened.value.close();
+  if (model.ok && ids > model.value.vocabulary)
+    return { name, ok: false, finding: `${groupedText(ids)} tokens, and the model has ${model.value.vocabulary}` };
+  return { name, ok: true, finding: `${groupedText(ids)} tokens, ${templateWords(folder, names)}` };
+}
+
+function templateWords(folder: string, names: readonly string[]): string {
+  const text = (name: string): string | null =>
+    names.includes(name) ? readFileSync(join(folder, name), 'utf8') : null;
+  const files = { template: text(CHAT_TEMPLATE_FILE), config: text(TOKENIZER_CONFIG_FILE) };
+  const chat = chatTextOf(
+    { ...files, specialTokens: text(SPECIAL_TOKENS_FILE), tokenizer: text(TOKENIZER_FILE) },
+    new Date(0),
+  );
+  if (chat === null) return 'no chat template: for texts and completions';
+  const written = chat([{ role: 'user', content: 'Hello' }]);
+  return written.ok ? 'a chat template' : `a chat template that cannot be used: ${written.reason}`;
+}
+
+/** All weights trained, in float32. */
+function memoryOf(model: Model): Memory[] {
+  const sequences = [...new Set(SEQUENCES.map((sequence) => Math.min(sequence, model.positions)))];
+  return DONORS.flatMap((donors) => {
+    const samples = SAMPLES_EACH * donors;
+    const options = { microBatches: samples };
+    if (splitProblem(model, samples, donors, options) !== null) return [];
+    const peers = Array.from({ length: donors }, (_, donor) => peerId(`donor-${donor}`));
+    const plan = equalSplit(model, samples, peers, options);
+    return sequences.map((sequenceLength): Memory => {
+      const bytes = Math.max(...peers.map((peer) => plannedBytes(model, plan, peer, { sequence: sequenceLength })));
+      return { donors, sequenceLength, bytes };
+    });
+  });
+}
+
+/** One screen. */
+export function findingsText({ ok, findings, memory }: ModelFindings): string {
+  const lines = findings.map(
+    ({ name, ok: isWell, finding }) => `${isWell ? 'ok     ' : 'missing'}  ${name}: ${finding}`,
+  );
+  const needed = memory.map(
+    ({ donors, sequenceLength, bytes }) =>
+      `         ${counted(donors, 'donor')}, windows of ${sequenceLength} tokens: ${bytesText(bytes)} of GPU memory${donors > 1 ? ' each' : ''}`,
+  );
+  const verdict = ok
+    ? 'It can be trained: all of its weights, with "init" and "data.tokenizer" of a run file naming this folder.'
+    : 'It cannot be trained as it is.';
+  return [
+    ...lines,
+    ...(needed.length > 0 ? ['memory, all weights trained, float32:', ...needed] : []),
+    '',
+    verdict,
+    '',
+  ].join('\n');
+}
