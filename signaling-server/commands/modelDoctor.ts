@@ -29,7 +29,7 @@ interface Memory {
   readonly bytes: number;
 }
 
-export interface ModelFindings {
+interface ModelFindings {
   readonly ok: boolean;
   readonly findings: readonly Finding[];
   /** None where the model is not one that is trained. */

@@ -6,7 +6,7 @@
 import type { PlanningConfig } from '../../swarm/autoplan/knownDonors.ts';
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
-import { invariant, type PeerId, refusal } from '../../swarm/base.ts';
+import { given, invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import { hasUnsaved } from '../../swarm/coordinator/beginning.ts';
 import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { COMMANDED } from '../../swarm/coordinator/operatorWords.ts';
@@ -64,6 +64,7 @@ export class ActiveRun implements Observed {
   /** What donors answer in their idle time. */
   readonly answers: DonorAnswers;
   readonly #observers: readonly RunObserver[];
+  readonly #sessions: RunParts['sessions'];
   readonly #options: RunOptions;
   readonly #watchers: Watchers<DecisionState>;
   readonly #loop: DecisionLoop;
@@ -84,7 +85,7 @@ export class ActiveRun implements Observed {
     this.facts = factsOf(this.document);
     this.model = modelOf(this.document.file);
     const config = configOf(this.document, this.model, options);
-    const { observers, ...parts } = runParts(options, this, config.run.steps);
+    const { observers, sessions, ...parts } = runParts(options, this, config.run.steps);
     ({
       memory: this.memory,
       counts: this.counts,
@@ -102,6 +103,7 @@ export class ActiveRun implements Observed {
     // Last: what is answered is then always stored.
     const close = store.onStall((problem) => this.#loop.standStill(problem));
     this.outlook = new Outlook(store);
+    this.#sessions = sessions;
     this.#observers = [...observers, this.guard, this.outlook, { effect: (effect) => this.#answer(effect), close }];
     this.answers = new DonorAnswers({
       vocabulary: this.model.vocabulary,
@@ -381,7 +383,7 @@ export class ActiveRun implements Observed {
   readonly #donor = (peer: PeerId) => this.#run.donors.find((one) => one.peer === peer);
 
   #tell(connection: Connection, isResting = false): void {
-    this.#loop.dispatch(joinedEvent(this.#options, connection));
+    this.#loop.dispatch(joinedEvent(this.#options, connection, this.#sessions.expectedOf(connection.peer)));
     const { peer } = connection;
     if (isResting) this.#loop.dispatch({ type: 'donorSaid', peer, message: { type: 'pause' } });
   }
@@ -433,6 +435,7 @@ export class ActiveRun implements Observed {
 function joinedEvent(
   { store, name, networkName, isOneLine }: RunOptions,
   { peer, link, adapter, limits, profile, donor, isOwn, wasHere }: Connection,
+  sessionSeconds: number | undefined,
 ): DecisionEvent {
   const { address, roundTripMs } = link;
   const network = networkName(address);
@@ -442,6 +445,7 @@ function joinedEvent(
     ...{ address: network, ...(isOneLine(address) && { line: network }) },
     stepsSeen: store.stepsOf(name, peer),
     ...(wasHere && { wasHere }),
+    ...given({ sessionSeconds }),
   };
 }
 

@@ -4,9 +4,7 @@ import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { windowCount } from '../../swarm/run/data.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
-import { arrivalBytes, latePassages, type Prepare, type Sizes } from '../../swarm/ways/partners.ts';
 import { type StepTraffic, stepTraffic } from '../../swarm/ways/stepTraffic.ts';
-import { bytesOf } from '../../swarm/ways/tensors.ts';
 import { DonorMemories } from '../donors/donorMemory.ts';
 import { Network } from '../donors/network.ts';
 import { Uploads } from '../donors/uploads.ts';
@@ -14,8 +12,10 @@ import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { RunCounts } from '../monitoring/metrics.ts';
 import { isEvaluationDue } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
+import { DonorSessions } from './donorSessions.ts';
 import { RunHistory } from './history.ts';
 import { type MetricsFile, metricsFileOf } from './metricsFile.ts';
+import { MovedBytes } from './movedBytes.ts';
 import { RefusedDonors } from './refusedDonors.ts';
 import type { Observed, RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
@@ -30,6 +30,7 @@ export interface RunParts {
   readonly history: RunHistory;
   readonly uploads: Uploads;
   readonly trafficOf: TrafficOf;
+  readonly sessions: DonorSessions;
   readonly observers: readonly RunObserver[];
 }
 
@@ -53,6 +54,7 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const metrics = metricsFileOf(options, train, (committed) =>
     isEvaluationDue(document, committed, steps, store.evaluations(name)),
   );
+  const sessions = new DonorSessions(store, name, wallMs);
   const observers: RunObserver[] = [
     history, // before the records: what it still has of steps that are given up would be stored after they are forgotten
     ways(network), // before the plan is sent: its members may relay to each other at once
@@ -63,8 +65,9 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
     moved,
     ...(metrics === null ? [] : [metricLines(metrics, store)]), // after the records: it reads them
     uploading(uploads), // before the request is sent: its answer may come at once
+    sessions,
   ];
-  return { memory, counts, refused, moved, network, history, uploads, trafficOf: traffic, observers };
+  return { memory, counts, refused, moved, network, history, uploads, trafficOf: traffic, sessions, observers };
 }
 
 const ways = (network: Network): RunObserver => ({
@@ -125,40 +128,6 @@ const uploading = (uploads: Uploads): RunObserver => ({
     if (message.type === 'save') return uploads.asked(to, message);
   },
 });
-
-/** Bytes of state that the changes of plan moved since this server started: from donor to donor, and out of checkpoints. */
-class MovedBytes implements RunObserver {
-  sum = 0;
-  readonly #sizes: Sizes;
-  /** Every member is told of a plan: it counts once. */
-  #epoch = 0;
-  #prepared: Prepare | null = null;
-  /** Of what replicas get beside the steps so much was counted. */
-  #copies = 0;
-
-  constructor(sizes: Sizes) {
-    this.#sizes = sizes;
-  }
-
-  effect(effect: Parameters<NonNullable<RunObserver['effect']>>[0]): void {
-    if (effect.type !== 'send') return;
-    const { message } = effect;
-    if (message.type === 'start') this.#countCopies(message.copies?.[1] ?? 0);
-    if (message.type !== 'prepare' || message.epoch === this.#epoch) return;
-    const { epoch, plan, source } = message;
-    this.#epoch = epoch;
-    this.#prepared = message;
-    this.#copies = 0;
-    this.sum += arrivalBytes(this.#sizes, plan, source);
-  }
-
-  #countCopies(until: number): void {
-    if (until <= this.#copies || !this.#prepared) return;
-    const sent = latePassages(this.#sizes, this.#prepared).slice(this.#copies, until);
-    this.sum += sent.reduce((sum, passage) => sum + bytesOf(passage), 0);
-    this.#copies = until;
-  }
-}
 
 /** Which tensors a run's steps send, by the plan of each; null: that plan is not kept any more. */
 type TrafficOf = (epoch: number) => StepTraffic | null;

@@ -195,6 +195,16 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (run, step)
   ) STRICT, WITHOUT ROWID;
   `,
+  // 15 to 16: how long donors stayed
+  `
+  CREATE TABLE session (
+    id INTEGER PRIMARY KEY,
+    startedAtMs INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    hasEnded INTEGER NOT NULL,
+    isNew INTEGER NOT NULL
+  ) STRICT;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -14,6 +14,7 @@ import { memberStore } from './memberStore.ts';
 import { profileStore } from './profileStore.ts';
 import type { Queries, Value } from './queries.ts';
 import { MIGRATIONS } from './schema.ts';
+import { sessionStore } from './sessionStore.ts';
 import { settingStore } from './settingStore.ts';
 import { stepStore } from './stepStore.ts';
 
@@ -138,6 +139,7 @@ export function storeOf({ version, whenKept, kept, onStall, close, ...queries }:
     ...historyStore(queries),
     ...memberStore(queries),
     ...profileStore(queries),
+    ...sessionStore(queries),
     ...{ version, whenKept, kept, onStall, close },
     /** Has a copy of it made beside it, where it is time for one: answers with what a person should know. */
     copy: async (): Promise<readonly string[]> => [],

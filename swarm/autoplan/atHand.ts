@@ -13,6 +13,7 @@ interface DonorAtHand {
   readonly peer: PeerId;
   readonly profile: PeerProfile;
   readonly limits: Limits;
+  readonly sessionSeconds?: number;
 }
 
 export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyMap<PeerId, ReportedLinks>): Cluster {
@@ -27,7 +28,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
     if (line !== null) sharers.set(line, (sharers.get(line) ?? 0) + 1);
   }
   return {
-    peers: peers.map(({ peer, profile, limits }) => {
+    peers: peers.map(({ peer, profile, limits, sessionSeconds }) => {
       const line = lines.get(peer);
       const { line: name = null, measuredWith = 1 } = reports.get(peer) ?? {};
       const parts = name === null ? 1 : (sharers.get(name) ?? 1);
@@ -49,6 +50,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
         uploadBytesPerSecond: part(limits.uploadBytesPerSecond, line?.upload, profile.uploadBytesPerSecond),
         downloadBytesPerSecond: part(limits.downloadBytesPerSecond, line?.download, profile.downloadBytesPerSecond),
         measured: measuredTimes(profile, limits.speed),
+        ...(sessionSeconds !== undefined && { meanSessionSeconds: sessionSeconds }),
       };
     }),
     links: { default: UNMEASURED_LINK, regions: [], pairs },

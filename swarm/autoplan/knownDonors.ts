@@ -4,7 +4,7 @@
  * has drifted from what was planned with.
  */
 
-import type { PeerId } from '../base.ts';
+import { given, type PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
 import { type BufferLimit, type BufferLimits, largestOfRun, neededOf, takes } from '../memory/bufferLimits.ts';
 import type { LinkReport, Profile } from '../messages/profile.ts';
@@ -73,6 +73,8 @@ export interface KnownDonor extends LinksTried, Seen {
   readonly planned: PeerProfile | null;
   readonly drift: Drift | null;
   readonly standing: Standing;
+  /** How long it is expected to stay, from its coming on; absent: nothing is known. */
+  readonly sessionSeconds?: number;
   /** It was taken for slow once, to see whether it is. */
   readonly wasTried: boolean;
 }
@@ -96,6 +98,8 @@ export interface Admitted {
   readonly roundTripMs?: number | null;
   /** Committed steps that it had a part in, of which a server before this one has told; absent: none. */
   readonly stepsSeen?: number;
+  /** How long it is expected to stay; absent: nothing is known. */
+  readonly sessionSeconds?: number;
 }
 
 /** `joinedMs`: absent: long ago. */
@@ -107,6 +111,7 @@ export function knownDonor(config: PlanningConfig, admitted: Admitted, joinedMs 
     serverSeconds: Math.min(MOST_SERVER_SECONDS, (admitted.roundTripMs ?? 0) / 2_000),
     ...NOT_SEEN,
     stepsSeen: admitted.stepsSeen ?? 0,
+    ...given({ sessionSeconds: admitted.sessionSeconds }),
     compute: computeOf(config.batch.compute ?? 'f32', hasHalves),
     profile: returnedProfile(measured, remembered),
     ...{ spans: [], links: [], uploadBytesPerSecond: null, sentBytes: 0, planned: null, drift: null },

@@ -48,6 +48,8 @@ export type DecisionEvent =
       readonly roundTripMs?: number | null;
       /** Committed steps that it had a part in before, under this name; absent: none. */
       readonly stepsSeen?: number;
+      /** How long it is expected to stay; absent: nothing is known. */
+      readonly sessionSeconds?: number;
       /** It proved that it was here before the server began; absent: it did not. */
       readonly wasHere?: true;
     }

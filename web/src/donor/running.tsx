@@ -16,10 +16,10 @@ import {
   trafficText,
 } from '../page/format.ts';
 import { Stat, StepProgress } from '../page/parts.tsx';
+import { type Fish, Shoal } from '../page/shoal.tsx';
 import { Technical } from '../page/technical.tsx';
 import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import type { DonorActions } from './actions.ts';
-import { DonorsShoal } from './donorsShoal.tsx';
 import { SoftwareNotice } from './gpuCard.tsx';
 import { Line } from './line.tsx';
 import { computeOfTab, type DonorState, givenTokens, isHeld, ownEntry } from './state.ts';
@@ -229,5 +229,25 @@ function Ways({ state: { links, minuteBytes, preferences } }: { state: DonorStat
       Your connections: {direct} direct, {relayed} through the server
       {relayed > 0 && because}.{minuteBytes !== null && ` Traffic: ${minuteText(minuteBytes)}.`}
     </p>
+  );
+}
+
+/** The donors of the run as fish; `isOld`: they are those who were last seen. */
+function DonorsShoal({ state, isOld }: Pick<RunningProps, 'state' | 'isOld'>) {
+  const { snapshot, me } = state;
+  const fish = (snapshot?.donors ?? []).map(
+    ({ peer, state: own }): Fish => ({
+      ...{ id: peer, isTraining: own === 'computing', isComing: own === 'joining', isOwn: peer === me },
+    }),
+  );
+  const isTraining = !isOld && fish.some((each) => each.isOwn && each.isTraining);
+  return (
+    <div class="waters">
+      <Shoal fish={fish} steps={snapshot?.committedSteps ?? 0} stepsPerSecond={null} />
+      <p class="soft small waters-words">
+        {isTraining && 'Yours swims in the ring.'}
+        {state.phase.kind === 'spare' && 'Yours waits at the edge, in the ring.'}
+      </p>
+    </div>
   );
 }
