@@ -183,7 +183,7 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
       'signaling-server/site/site.ts openSiteData',
       'signaling-server/store/dataDirectory.ts',
     ],
-    ...['web/src/donor/donor.ts', 'web/src/donor/main.tsx', 'web/src/worker/worker.ts'],
+    ...['web/src/donor/donor.ts', 'web/src/donor/main.tsx'],
     ...['web/src/executor/execute.ts', 'web/src/executor/meetings.ts', 'web/src/executor/session.ts'],
     ...['web/src/gpu/kernelCheck.ts', 'web/src/gpu/operations.ts', 'web/src/gpu/stage.ts', 'web/src/operator/view.tsx'],
   ],

@@ -36,6 +36,14 @@ function sideBySide(linear: Extract<Operation, { op: 'linear' }>, rows: readonly
   return 3;
 }
 
+/** Whether some tensor of the model is updated whole. */
+export const hasMatrices = ({ blocks }: Pick<Model, 'blocks'>): boolean =>
+  blocks.some(({ tensors }) => tensors.some(({ matrices }) => matrices !== undefined));
+
+/** Elements of a block that have one moment. */
+export const matrixElements = ({ tensors }: Pick<Block, 'tensors'>): number =>
+  tensors.reduce((sum, { elements, matrices }) => (matrices === undefined ? sum : sum + elements), 0);
+
 /** A matrix inside its tensor. */
 export interface WholeMatrix {
   /** First element in the tensor. */

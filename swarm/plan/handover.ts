@@ -6,10 +6,11 @@
  */
 import { invariant, overlap, type PeerId, type Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
-import type { BlockName, Model } from '../model/model.ts';
+import { updatedParts } from '../model/matrices.ts';
+import { type BlockName, block as blockOf, type Model } from '../model/model.ts';
 import type { Islands } from '../run/runFile.ts';
 import { keepersOf, keptUses, type Plan, peers, type Shard } from './plan.ts';
-import { FLOAT_BYTES, loadedKinds, type StateKind } from './stateKinds.ts';
+import { FLOAT_BYTES, isOf, loadedKinds, type StateKind } from './stateKinds.ts';
 
 export interface Transfer {
   /** Equal where a peer keeps what it has. */
@@ -20,11 +21,15 @@ export interface Transfer {
   readonly range: Range;
 }
 
-/** The ranges of a block that a peer has under a plan, of a kind; ascending, not overlapping. */
+/**
+ * The ranges of a block that a peer has under a plan, of a kind; ascending, not overlapping. What is updated as whole matrices
+ * has no second moment.
+ */
 export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockName, kind: StateKind): Range[] {
   const kept = plan.state
     .filter((state) => state.block === block)
     .flatMap(({ shards }) => shards.filter((shard) => keepersOf(shard).includes(peer)).map(({ range }) => range));
+  if (isOf(kind, 'v')) return union(kept.flatMap((range) => updatedParts(blockOf(model, block), range, 'elements')));
   if (kind !== 'value') return union(kept);
   const used = plan.stages
     .filter(({ members }) => members.some((member) => member.peer === peer))
@@ -122,12 +127,8 @@ export function without([from, to]: Range, own: readonly Range[]): Range[] {
 
 /** Of a checkpoint: what this peer holds and keeps of it under the plan. */
 export function loadedBytes(model: Model, islands: Islands | undefined, plan: Plan, peer: PeerId): number {
-  const kinds = loadedKinds(islands, plan.islands, plan.owned).length;
-  const sum = (ranges: readonly Range[]): number => ranges.reduce((length, [from, to]) => length + to - from, 0);
-  const elements = model.blocks.map(
-    // The values that it holds too; of every other kind what it keeps.
-    ({ name }) =>
-      sum(holdings(model, plan, peer, name, 'value')) + (kinds - 1) * sum(holdings(model, plan, peer, name, 'm')),
-  );
-  return elements.reduce((all, one) => all + one, 0) * FLOAT_BYTES;
+  const kinds = loadedKinds(islands, plan.islands, plan.owned);
+  // The values that it holds too; of every other kind what it keeps.
+  const ranges = model.blocks.flatMap(({ name }) => kinds.flatMap((kind) => holdings(model, plan, peer, name, kind)));
+  return ranges.reduce((elements, [from, to]) => elements + to - from, 0) * FLOAT_BYTES;
 }

@@ -12,7 +12,7 @@ import type { CodedState, StateWire } from '../wire.ts';
 import { layeredProblem } from './layered.ts';
 import { chimeraProblem, interleavedProblem } from './ownerTable.ts';
 import { type PlanLine, type PlanLink, planLinesSchema, planLinksSchema, wayProblems } from './planLink.ts';
-import { cutElements, cutUpTo } from './shardCuts.ts';
+import { cutElements, shardCutUpTo } from './shardCuts.ts';
 
 /** The orders that peers run. */
 export const SCHEDULE_NAMES = ['gpipe', '1f1b', 'interleaved', 'breadth-first', 'chimera', 'eager', 'varuna'] as const;
@@ -368,15 +368,21 @@ function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
   return found;
 }
 
-/** Shards that begin where a meeting of islands cannot pack them by themselves. */
+/** Shards that begin in a matrix that is updated whole, or where a meeting of islands cannot pack them by themselves. */
 function cutProblems(model: Pick<Model, 'blocks'>, islands: Islands | undefined, plan: Plan): Problem[] {
   return plan.state.flatMap(({ block, shards }) => {
     const known = model.blocks.find(({ name }) => name === block);
     return shards.flatMap(({ range }): Problem[] => {
-      const allowed = known ? cutUpTo(known, islands, range[0]) : range[0];
+      const allowed = known ? shardCutUpTo(known, islands, range[0]) : range[0];
       if (allowed === range[0]) return [];
+      const place = `shard [${range.join(', ')}) of ${block}`;
+      const matrix = known?.tensors.find(({ matrices, offset }) => matrices !== undefined && offset === allowed);
+      if (matrix) {
+        const text = `${place} begins in the middle of ${matrix.name}, which the run's optimizer updates whole: it may begin at ${allowed}`;
+        return [{ rule: 'PL65', text }];
+      }
       const every = `every ${cutElements(islands)} elements of a tensor`;
-      const text = `shard [${range.join(', ')}) of ${block} begins in the middle of what islands pack, ${every}: it may begin at ${allowed}`;
+      const text = `${place} begins in the middle of what islands pack, ${every}: it may begin at ${allowed}`;
       return [{ rule: 'PL22', text }];
     });
   });

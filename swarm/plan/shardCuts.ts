@@ -1,5 +1,6 @@
 /**
- * How long a shard is, and where one may begin. In a run without islands anywhere. At a meeting each keeper packs what it keeps by itself, so with
+ * How long a shard is, and where one may begin. Anywhere, but for two reasons. A matrix that the run updates whole has one
+ * owner. And at a meeting each keeper packs what it keeps by itself, so with
  * islands a shard begins where a sparse run and a block of int8 codes do, counted from the beginning of each tensor.
  */
 import type { Range } from '../base.ts';
@@ -22,6 +23,14 @@ export function cutElements(islands: Packing): number {
 const greatestDivisor = (a: number, b: number): number => (b === 0 ? a : greatestDivisor(b, a % b));
 
 /** The last place up to this one where a shard may begin. */
+export function shardCutUpTo(block: Pick<Block, 'tensors'>, islands: Packing, place: number): number {
+  const whole = block.tensors.find(
+    ({ matrices, offset, elements }) => matrices !== undefined && offset < place && place < offset + elements,
+  );
+  return whole ? whole.offset : cutUpTo(block, islands, place);
+}
+
+/** The last place up to this one where what a meeting packs may be cut. */
 export function cutUpTo({ tensors }: Pick<Block, 'tensors'>, islands: Packing, place: number): number {
   const tensor = tensors.findLast(({ offset }) => offset <= place);
   if (!tensor || place >= tensor.offset + tensor.elements) return place;

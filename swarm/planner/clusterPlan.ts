@@ -6,6 +6,7 @@
 import { at, got, type PeerId, type Result, refusal, success } from '../base.ts';
 import { oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes } from '../memory/memory.ts';
+import { hasMatrices } from '../model/matrices.ts';
 import { type Plan, type PlanStage, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText, secondsText as seconds } from '../quantityText.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, type PlannedPeer } from './clusterCosts.ts';
@@ -393,9 +394,12 @@ export function sharedElements(costs: ClusterCosts, peer: PlannedPeer, kept: num
   return kept * Math.min(1, (onGpu + hiddenSeconds) / (onGpu + inHost));
 }
 
-/** The plan with a part of the state in main memory for the time that it saves; null: it saves none. */
+/**
+ * The plan with a part of the state in main memory for the time that it saves; null: it saves none. A processor takes far longer
+ * than a GPU for matrices that are updated whole.
+ */
 function withSharedUpdates(costs: ClusterCosts, plan: Plan): Plan | null {
-  if (!costs.givesMainMemory) return null;
+  if (!costs.givesMainMemory || hasMatrices(costs.model)) return null;
   const bare = forecast(costs, plan).stepSeconds;
   const seconds = (of: Plan): number =>
     memoryWithin(costs, of) ? forecast(costs, of).stepSeconds : Number.POSITIVE_INFINITY;

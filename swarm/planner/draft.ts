@@ -4,6 +4,7 @@
  */
 import { at, got, type PeerId, type Range } from '../base.ts';
 import { hostBytes, shardBuffers, stagesOfPeer, wiresOf } from '../memory/memory.ts';
+import { hasMatrices } from '../model/matrices.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import {
   type BlockState,
@@ -307,7 +308,7 @@ function relieved(costs: ClusterCosts, plan: Plan): Plan {
     {
       lacks: (moved, peer) => bytes(peer, stateByPeer(moved).get(peer) ?? []) - got(room, peer),
       hosts: new Map(giving.map((peer) => [peer.id, peer.hostBytes])),
-      mayCut: true,
+      mayCut: !hasMatrices(costs.model),
     },
   );
 }

@@ -11,12 +11,14 @@
  */
 import { at, evenRanges, invariant, type PeerId, peerId, type Range } from '../base.ts';
 import { predictedBytes } from '../memory/memory.ts';
+import { hasMatrices } from '../model/matrices.ts';
 import { layerBlock, type Model } from '../model/model.ts';
 import { chimeraMisfit, interleavedMisfit, pipelineOf, seatOf } from '../plan/ownerTable.ts';
 import { homeStage, type MicroBatch, type Plan, type PlanStage, type ScheduleName, type WarmUp } from '../plan/plan.ts';
-import { cutElements, cutUpTo, type Packing } from '../plan/shardCuts.ts';
+import { cutElements, type Packing, shardCutUpTo } from '../plan/shardCuts.ts';
 import { counted } from '../quantityText.ts';
 import { firstLayers } from '../schedule/recompute.ts';
+import { withMatrixOwners } from './matrixOwners.ts';
 
 /** Enough micro-batches for a pipeline of this many stages to idle little, without making them tiny. */
 const MICRO_BATCHES_PER_STAGE = 4;
@@ -330,12 +332,16 @@ export function aloneBytes(model: Model, samples: number, sequence: number): num
   return predictedBytes(model, equalSplit(model, samples, [alone]), alone, sequence);
 }
 
-/** The plan with each shard beginning at the last place up to its own where it may; what has nothing then is left out. */
+/**
+ * The plan with matrices that are updated whole at their owners, and each other shard beginning at the last place up to its own
+ * where it may; what has nothing then is left out.
+ */
 export function withAllowedCuts(model: Pick<Model, 'blocks'>, islands: Packing, plan: Plan): Plan {
-  if (cutElements(islands) === 1) return plan;
+  const isOwned = hasMatrices(model);
+  if (cutElements(islands) === 1 && !isOwned) return plan;
   const blocks = new Map(model.blocks.map((block) => [block.name, block]));
-  const state = plan.state.map(({ block, shards }) => {
-    const cutTo = (place: number): number => cutUpTo(blocks.get(block) ?? { tensors: [] }, islands, place);
+  const state = (isOwned ? withMatrixOwners(model, plan) : plan.state).map(({ block, shards }) => {
+    const cutTo = (place: number): number => shardCutUpTo(blocks.get(block) ?? { tensors: [] }, islands, place);
     const moved = shards.map((shard) => ({ ...shard, range: [cutTo(shard.range[0]), cutTo(shard.range[1])] as const }));
     return { block, shards: moved.filter(({ range: [from, to] }) => from < to) };
   });

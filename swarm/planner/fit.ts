@@ -10,6 +10,7 @@
 import { at, overlap, type PeerId, type Range, type Result, refusal, success } from '../base.ts';
 import { type BufferLimits, type Oversized, oversized, oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes, plannedBytes } from '../memory/memory.ts';
+import { hasMatrices } from '../model/matrices.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import { gathersAny, type Plan, type PlanStage, peers as peersOf, type Shard } from '../plan/plan.ts';
@@ -133,11 +134,13 @@ function splitInOrder(problem: FitProblem): Split {
   return { plan: null, reason: sentence(nearest, peers, problem.called), lacks: nearest };
 }
 
+const mayCutAnywhere = ({ model, batch }: FitProblem): boolean => !batch.islands && !hasMatrices(model);
+
 /** An equal split as it is to be for this run. */
 function madeOf(problem: FitProblem, split: Plan): Plan {
   const { model, batch, like, hosts = new Map() } = problem;
   const cut = withAllowedCuts(model, batch.islands, split);
-  return writtenIn(problem, like ? likePlan(cut, like, hosts, !batch.islands) : cut);
+  return writtenIn(problem, like ? likePlan(cut, like, hosts, mayCutAnywhere(problem)) : cut);
 }
 
 function writtenIn({ model, batch, lines }: FitProblem, split: Plan): Plan {
@@ -195,7 +198,8 @@ function reliefs(problem: FitProblem): readonly ((plan: Plan) => Plan)[] {
   if (hosts === undefined || hosts.size === 0) return onGpus;
   const lacks = (plan: Plan, peer: PeerId): number =>
     plannedBytes(model, plan, peer, batch) - (caps.get(peer) ?? Number.POSITIVE_INFINITY);
-  const inHost = (plan: Plan): Plan => inMainMemory(plan, peersOf(plan), { lacks, hosts, mayCut: !batch.islands });
+  const inHost = (plan: Plan): Plan =>
+    inMainMemory(plan, peersOf(plan), { lacks, hosts, mayCut: mayCutAnywhere(problem) });
   return [...onGpus, inHost, (plan) => inHost(smaller(plan))];
 }
 

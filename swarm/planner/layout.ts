@@ -6,11 +6,12 @@
  */
 
 import { at, evenRanges, float, int } from '../base.ts';
-import { COUNTERS, PARTIALS, SCALARS } from '../memory/memory.ts';
+import { COUNTERS, muonBytes, PARTIALS, SCALARS } from '../memory/memory.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
+import { matrixElements } from '../model/matrices.ts';
 import { type Block, type BlockName, parameters } from '../model/model.ts';
 import type { Gathered, WarmUp } from '../plan/plan.ts';
-import { STATE_KINDS } from '../plan/stateKinds.ts';
+import { FLOAT_BYTES, STATE_KINDS } from '../plan/stateKinds.ts';
 import { clockPlaces, hopTicks, type Lanes } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, memo, type PlannedPeer, type StageShape } from './clusterCosts.ts';
 import { gatheredStateBytes, sparedBytes } from './gathering.ts';
@@ -232,7 +233,7 @@ export const backwardAfter = (stage: number, stages: number, hop: number, perPla
 
 const columns: Int32Array[] = [];
 
-/** Room for so many numbers, of any value, that whoever asks for this column the next time takes over: nothing is allocated for a draft. */
+/** Room for so many numbers, of any value, until the next one asks for this column: nothing is allocated for a draft. */
 export function column(which: number, length: number): Int32Array {
   const known = columns[which];
   if (known && known.length >= length) return known;
@@ -589,12 +590,13 @@ function stateNeeds(
     const state = blocks.reduce((sum, block) => {
       // A tied table is another stage's too.
       const isAdded = isShared || (block.name === 'embedding' && model.tied && !last);
-      return sum + block.elements * ((isAdded ? 16 : 8) + (masters ? 4 : 0) + costs.planeBytes);
+      const each = (isAdded ? 16 : 8) + (masters ? 4 : 0) + costs.planeBytes;
+      return sum + block.elements * each - FLOAT_BYTES * matrixElements(block);
     }, 0);
     return {
       elements: elements.reduce((sum, one) => sum + one, 0),
       state: (gathered ? gatheredStateBytes(elements) : state) + (isSliced ? 0 : out),
-      beside: (isSliced ? out : 0) + besideBytes(costs, blocks, isShared),
+      beside: (isSliced ? out : 0) + besideBytes(costs, blocks, isShared) + muonBytes(blocks),
     };
   });
 }

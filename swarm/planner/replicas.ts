@@ -19,7 +19,7 @@ import {
   peers as peersOf,
   type Shard,
 } from '../plan/plan.ts';
-import { cutUpTo, sizeOf } from '../plan/shardCuts.ts';
+import { shardCutUpTo, sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
 import { keptBy, uploaderOf } from '../plan/uploader.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
@@ -280,7 +280,7 @@ function mostOf(desk: Desk, piece: Piece, peer: PeerId): number {
   }
   const { model, islands } = desk.placing;
   const [from] = piece.range;
-  const elements = cutUpTo(block(model, piece.block), islands, from + low * ALIGNMENT) - from;
+  const elements = shardCutUpTo(block(model, piece.block), islands, from + low * ALIGNMENT) - from;
   return elements < Math.max(1, LEAST_PART * sizeOf(piece)) ? 0 : elements;
 }
 

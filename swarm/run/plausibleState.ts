@@ -1,7 +1,9 @@
 /**
  * How far a training state can have come since an earlier one. With AdamW no weight moves further in a step than its
  * learning rate times a bound that follows from the betas, and no moment is larger than the gradients it is a mean of.
- * What a donor uploads for a checkpoint is held against that. See SPEC.md, SV50.
+ * What a donor uploads for a checkpoint is held against that. See SPEC.md, SV50. Muon stays within the same bounds: an
+ * orthogonal r×c matrix, whose norm is about √min(r, c), times 0.2·√max(r, c) moves r·c weights by a fifth of the rate each,
+ * where AdamW's bound is never less than one rate.
  *
  * With m = Σ (1−β₁)·β₁ⁱ·g and v = Σ (1−β₂)·β₂ⁱ·g² over the last t gradients, Cauchy and Schwarz give
  * |m| ≤ (1−β₁)·√(Σ (β₁²/β₂)ⁱ / (1−β₂))·√v, and the bias corrections multiply that by √(1−β₂ᵗ) / (1−β₁ᵗ).

@@ -10,16 +10,21 @@ import { adamwInMemory } from '../../../shaders/update/adamwInMemory.ts';
 import { packInt8Difference } from '../../../shaders/wire/packInt8.ts';
 import { got, invariant, outside, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { inUpdateOrder, type ShardWork, shardsOf } from '../../../swarm/memory/memory.ts';
-import { slices } from '../../../swarm/model/layout.ts';
-import { type BlockName, type BlockUse, block, type Model } from '../../../swarm/model/model.ts';
+import { pieces, slices } from '../../../swarm/model/layout.ts';
+import { matricesOf } from '../../../swarm/model/matrices.ts';
+import { type BlockName, type BlockUse, block, type Model, type TensorSpec } from '../../../swarm/model/model.ts';
 import { keptUses, type Plan } from '../../../swarm/plan/plan.ts';
 import { FLOAT_BYTES, STATE_KINDS, type StateKind } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
+import { MuonRoom } from '../../../swarm/reference/muon.ts';
+import { plainProducts } from '../../../swarm/reference/products.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { packedWords } from '../../../swarm/wire.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
 import { LongWork } from '../executor/longWork.ts';
 
+/** Multiplications that take as long as an element's update. */
+const PRODUCTS_AN_ELEMENT = 8;
 /** Elements that are updated at a time, and then written to the stage that computes with them. */
 const UPDATED_ELEMENTS = 65_536;
 
@@ -60,6 +65,7 @@ class HostShards implements Shards {
   /** Shards whose sum holds something of this step already. */
   readonly #begun = new Set<HostShard>();
   readonly #work = new LongWork();
+  readonly #muon = new MuonRoom({ ...plainProducts, zeros: (length) => new Float32Array(length) });
   #isClosed = false;
 
   constructor(gpu: Shards, parts: HostParts, kept: readonly ShardWork[]) {
@@ -145,7 +151,7 @@ class HostShards implements Shards {
     const inOrder = inUpdateOrder(this.#shards);
     let last: Promise<void> = Promise.all(inOrder.map(({ busy }) => busy)).then(() => undefined);
     for (const shard of inOrder) {
-      last = last.then(() => this.#update(shard, words));
+      last = last.then(() => this.#update(shard, words, scalars));
       this.#occupy(shard, last);
     }
     await last;
@@ -167,20 +173,43 @@ class HostShards implements Shards {
     return busy.length === 0 ? null : Promise.all(busy).then(() => undefined);
   }
 
-  async #update({ work, planes, sum }: HostShard, scalars: Float32Array): Promise<void> {
+  async #update(shard: HostShard, words: Float32Array, scalars: UpdateScalars): Promise<void> {
+    const { work, planes, sum } = shard;
     const [first] = work.range;
     const arrays = { values: got(planes, 'value'), m: got(planes, 'm'), v: got(planes, 'v'), grads: sum };
-    for (const { offset, elements, shape } of block(this.#parts.model, work.block).tensors) {
+    for (const spec of block(this.#parts.model, work.block).tensors) {
+      const { offset, elements, shape, matrices } = spec;
       const tensor = overlap(work.range, [offset, offset + elements]);
       if (!tensor) continue;
+      if (matrices !== undefined) {
+        await this.#updateWhole(shard, spec, scalars);
+        continue;
+      }
       for (let from = tensor[0]; from < tensor[1]; from += UPDATED_ELEMENTS) {
         if (this.#isClosed) return;
         const to = Math.min(from + UPDATED_ELEMENTS, tensor[1]);
-        adamwInMemory(arrays, [from - first, to - first], shape.length >= 2, scalars);
+        adamwInMemory(arrays, [from - first, to - first], shape.length >= 2, words);
         this.#show(work, [from, to], arrays.values.subarray(from - first, to - first));
         await this.#work.did(to - from);
       }
     }
+  }
+
+  /** By Muon, in float32. */
+  async #updateWhole({ work, planes, sum }: HostShard, tensor: TensorSpec, scalars: UpdateScalars): Promise<void> {
+    const { optimizer } = this.#parts;
+    invariant(optimizer.type === 'muon', `${tensor.name} is updated whole`);
+    const { learningRate: rate, clipScale: clip } = scalars;
+    const [first] = work.range;
+    const arrays = { values: got(planes, 'value'), m: got(planes, 'm'), grads: sum, first: tensor.offset - first };
+    for (const matrix of matricesOf(tensor))
+      for (const products of this.#muon.update(arrays, matrix, { ...optimizer, rate, clip })) {
+        if (this.#isClosed) return;
+        await this.#work.did(products / PRODUCTS_AN_ELEMENT);
+      }
+    const end = tensor.offset + tensor.elements;
+    for (const piece of pieces([tensor.offset, end]))
+      this.#show(work, piece, arrays.values.subarray(piece[0] - first, piece[1] - first));
   }
 
   /** What the stage of this peer computes with is a copy; or what its codes add up to, which come later. */

@@ -12,10 +12,12 @@ import { type Dims, inTextFor, type Kernel } from '../../../shaders/kernel/kerne
 import { textKey } from '../../../shaders/kernel/text.ts';
 import { compareKernel } from '../../../shaders/kernel/verify.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
+import { muonApply, muonApplyShadow, muonBegin, muonPolynomial, muonStart } from '../../../shaders/update/muon.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { addInt8 } from '../../../shaders/wire/addInt8.ts';
 import { packInt8Difference, packInt8Rest } from '../../../shaders/wire/packInt8.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
+import { hasMatrices } from '../../../swarm/model/matrices.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
@@ -114,11 +116,19 @@ export function kernelCases(
     }
   }
   none.destroy();
-  for (const one of [compute === 'f16' ? adamwShadow : adamw, addInto].map(ownCase)) add(one.kernel, one.dims);
+  for (const one of [...updateKernels(model, compute), addInto].map(ownCase)) add(one.kernel, one.dims);
   add(sumSquares, { n: SQUARES, accumulate: 0 });
   if (stateWire) for (const n of CODED) for (const one of [packInt8Rest, packInt8Difference, addInt8]) add(one, { n });
   const few = [...found.values()].toSorted((a, b) => flops(a) - flops(b));
   return [...few, ...[...real.values()].toSorted((a, b) => flops(b) - flops(a))];
+}
+
+/** What updates the run's state, but for its products and norms. */
+function updateKernels(model: Model, compute: Compute): Kernel[] {
+  const isShadowed = compute === 'f16';
+  const own: Kernel = isShadowed ? adamwShadow : adamw;
+  if (!hasMatrices(model)) return [own];
+  return [own, muonBegin, muonStart, muonPolynomial, isShadowed ? muonApplyShadow : muonApply];
 }
 
 /** A text goes by ranges of rows, the last of them at least twice as long as what is below: each holds one of these. */
