@@ -5,6 +5,7 @@ import { crossEntropy as crossEntropyRow } from '../swarm/reference/rows.ts';
 import { swiGluBackward } from './activation/swiGluBackward.ts';
 import { swiGluForward } from './activation/swiGluForward.ts';
 import { columnSum } from './arrays/columnSum.ts';
+import { fillFirstKeys } from './attention/attention.ts';
 import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from './attention/attentionBackwardQuery.ts';
 import { attentionForward } from './attention/attentionForward.ts';
@@ -162,14 +163,16 @@ describe('backward references against finite differences', () => {
     { B: 2, T: 5, H: 2, K: 2, D: 3 },
     { B: 2, T: 4, H: 6, K: 2, D: 2 },
     { B: 1, T: 1, H: 1, K: 1, D: 1 },
+    { B: 2, T: 9, H: 2, K: 1, D: 2, W: 3, L: 5 },
   ])('attention: queries, keys and values (%o)', (dims) => {
     const forward = float64Arrays(attentionForward, dims);
+    fillFirstKeys(forward, dims, seededRandom(3));
     const { dy_BTHD, delta_BHT, dqkv_BTED } = float64Arrays(attentionBackwardQuery, dims, 2);
     const loss = weightedOutput(attentionForward, forward, dims, 'y_BTHD', dy_BTHD);
     loss(); // fills y_BTHD and lse_BHT
-    const { qkv_BTED, y_BTHD, lse_BHT } = forward;
-    attentionBackwardQuery.cpu({ qkv_BTED, y_BTHD, lse_BHT, dy_BTHD, delta_BHT, dqkv_BTED }, dims);
-    attentionBackwardKeyValue.cpu({ qkv_BTED, lse_BHT, delta_BHT, dy_BTHD, dqkv_BTED }, dims);
+    const { qkv_BTED, first_BT, y_BTHD, lse_BHT } = forward;
+    attentionBackwardQuery.cpu({ qkv_BTED, first_BT, y_BTHD, lse_BHT, dy_BTHD, delta_BHT, dqkv_BTED }, dims);
+    attentionBackwardKeyValue.cpu({ qkv_BTED, first_BT, lse_BHT, delta_BHT, dy_BTHD, dqkv_BTED }, dims);
     expect(gradientError(dqkv_BTED, numericalGradient(qkv_BTED, loss))).toBeLessThan(TOLERANCE);
   });
 

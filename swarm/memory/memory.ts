@@ -139,6 +139,13 @@ function streamWords({ first, last }: Program, stream: number, wires: readonly W
     : Math.max(...wires.map((wire) => (wire === 'f32' ? stream : packedWords(wire, stream))));
 }
 
+/** The windows of a stage's attention, each once: its rows have a table of first keys for each. */
+export const windowsOf = ({ body }: Pick<Program, 'body'>): (number | null)[] => [
+  ...new Set(body.flatMap(({ operation }) => (operation.op === 'attention' ? [operation.window] : []))),
+];
+/** Name, in a slot, of the first key of each row that sees so many rows, or its whole example. */
+export const firstKeysName = (window: number | null): string => (window === null ? 'firstKeys' : `firstKeys/${window}`);
+
 /** What the names of a slot's buffers begin with. */
 export const slotName = (slot: number): string => `slot${slot}/`;
 
@@ -147,6 +154,7 @@ function slotBuffers(work: Program, slot: string, rows: number, keep: Keep): Buf
   for (const step of [...work.body, ...work.head]) {
     if (step.y !== null && !isAgain(step.y)) specs.push(...statistics(step, slot, rows));
   }
+  for (const window of windowsOf(work)) specs.push(storage(`${slot}${firstKeysName(window)}`, rows));
   if (work.first) {
     specs.push(storage(`${slot}ids`, rows), storage(`${slot}order`, rows), storage(`${slot}segments`, rows * 3 + 4));
   }

@@ -207,7 +207,7 @@ function layerRows(prefix: string, sizes: Sizes): Operation[] {
       'qkv',
     ),
     { op: 'rotary', x: 'qkv', ...shape, theta, y: 'qkv' },
-    { op: 'attention', qkv: 'qkv', ...shape, y: 'attended' },
+    { op: 'attention', qkv: 'qkv', ...shape, window: null, y: 'attended' },
     linear('attended', [name('self_attn.o_proj')], [heads * headWidth, width], 'middle', 'x'),
     { op: 'rmsNorm', x: 'middle', weight: name('post_attention_layernorm'), epsilon, y: 'normedMiddle' },
     linear('normedMiddle', [name('mlp.gate_proj'), name('mlp.up_proj')], [width, 2 * innerWidth], 'gateUp'),

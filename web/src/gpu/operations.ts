@@ -29,7 +29,7 @@ import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
-import { isCutByRows, PIECE_ROWS, ROTARY } from '../../../swarm/memory/memory.ts';
+import { firstKeysName, isCutByRows, PIECE_ROWS, ROTARY } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
@@ -129,7 +129,7 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
     case 'rotary':
       return [turn(operation, places, x(), { sign: 1, label })];
     case 'attention': {
-      const buffers = { qkv_BTED: x(), y_BTHD: y(), lse_BHT: y('.lse') };
+      const buffers = { qkv_BTED: x(), first_BT: firstKeysOf(operation, places), y_BTHD: y(), lse_BHT: y('.lse') };
       return [call(attentionForward, buffers, attentionDims(operation, places), label)];
     }
     case 'swiGlu':
@@ -190,9 +190,14 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places
 }
 
 const attentionDims = (
-  { heads, keyValueHeads, headWidth }: OperationOf<'attention'>,
+  { heads, keyValueHeads, headWidth, window }: OperationOf<'attention'>,
   { samples, sequence }: Places,
-): Dims => ({ B: samples, T: sequence, H: heads, K: keyValueHeads, D: headWidth });
+): Dims => ({
+  ...{ B: samples, T: sequence, H: heads, K: keyValueHeads, D: headWidth },
+  ...(window !== null && { W: window }),
+});
+const firstKeysOf = ({ window }: OperationOf<'attention'>, { buffer }: Places): BufferSlice =>
+  buffer(firstKeysName(window));
 
 /** Turns the queries and keys of x, or turns their gradients back. */
 function turn(
@@ -241,7 +246,8 @@ export function backward(step: Step, places: Places): KernelCall[] {
       return [turn(operation, places, dx(), { sign: -1, label })];
     case 'attention': {
       const dims = attentionDims(operation, places);
-      const shared = { qkv_BTED: x(), lse_BHT: y('.lse'), dy_BTHD: dy(), dqkv_BTED: dx() };
+      const first_BT = firstKeysOf(operation, places);
+      const shared = { qkv_BTED: x(), first_BT, lse_BHT: y('.lse'), dy_BTHD: dy(), dqkv_BTED: dx() };
       const delta_BHT = buffer('attention.delta');
       // The queries' kernel writes delta, which the keys' kernel reads.
       return [

@@ -2,6 +2,7 @@
  * One pipeline stage on a GPU: buffers, bind groups and pipelines are made once for a plan; a micro-batch is one compute
  * pass and one submit, and nothing is allocated in a step. Activations lie in slots, one for each micro-batch in flight.
  */
+import { firstKeys } from '../../../shaders/attention/firstKeys.ts';
 import { rotaryTable } from '../../../shaders/attention/rotary.ts';
 import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
 import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
@@ -9,7 +10,16 @@ import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { at, got, invariant, type Range } from '../../../swarm/base.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
-import { ROTARY, rotaryOf, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
+import {
+  firstKeysName,
+  ROTARY,
+  rotaryOf,
+  stageBuffers,
+  WIRE,
+  WIRE_KEY,
+  WIRE_RESIDUAL,
+  windowsOf,
+} from '../../../swarm/memory/memory.ts';
 import { type Arena, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, type Model, paddingOf } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
@@ -146,6 +156,9 @@ export class GpuStage implements Stage {
     this.#samples.set(microBatch, samples);
     const write = (name: string, values: Float32Array | Uint32Array) =>
       queue.writeBuffer(this.#buffers.get(`${slot}/${name}`), 0, values as Float32Array<ArrayBuffer>);
+    const { sequence } = this.#plan.size;
+    for (const window of windowsOf(this.#program))
+      write(firstKeysName(window), firstKeys(samples * sequence, sequence, tokens?.firstRows ?? null, window));
     if (this.#program.last) {
       invariant(tokens, 'the last stage needs targets');
       write('targets', tokens.targets);
