@@ -216,6 +216,9 @@ export const trainSchema = fields({
   schedule: schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? rest.steps } : schedule,
 }));
 
+/** What the files have: texts, or in each line of them one example. */
+const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
+
 const RUN_FILE = fields({
   // It names rows and folders: no separators, and never a leading dot.
   name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
@@ -229,6 +232,9 @@ const RUN_FILE = fields({
   data: fields({
     files,
     tokenizer,
+    format: z.enum(DATA_FORMATS, { error: expecting('"text", "completion" or "chat"') }).exactOptional(),
+    packing: z.boolean({ error: expecting('true or false') }).exactOptional(),
+    chatTemplate: text('the path of a chat template').exactOptional(),
     order: z.enum(['sequential', 'shuffled'], { error: expecting('"sequential" or "shuffled"') }).default('sequential'),
     seed: natural.default(0),
   }),
@@ -254,6 +260,8 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   const run = parsed.data;
   const model = modelFromConfig(run.model);
   if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
+  const unfit = dataProblem(run.data);
+  if (unfit !== null) return refusal(`${fileName}: ${unfit}`);
   const { sequenceLength } = run.train;
   if (sequenceLength > model.value.positions)
     return refusal(
@@ -268,6 +276,17 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
       `${fileName}: evaluation must be null where train.islands.publish is "int8": a held-out loss of the shared values is not supported yet there`,
     );
   return success(run);
+}
+
+/** Fields that say nothing beside the others. */
+function dataProblem({ format = 'text', packing, chatTemplate, tokenizer }: RunFile['data']): string | null {
+  if (packing !== undefined && format === 'text')
+    return 'data.packing goes only with data.format "completion" or "chat": a text has no examples';
+  if (chatTemplate !== undefined && format !== 'chat')
+    return `data.chatTemplate goes only with data.format "chat", not "${format}"`;
+  if (format === 'chat' && tokenizer === 'bytes' && chatTemplate === undefined)
+    return 'data.chatTemplate is missing: with data.format "chat" and data.tokenizer "bytes" it must be the path of a chat template';
+  return null;
 }
 
 /** The model of a parsed run file. */

@@ -48,7 +48,7 @@ class FakeServer {
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 const sourceOf = (server: FakeServer, order: Order = SEQUENTIAL): TokenSource =>
-  new TokenSource(server.list, order, SEQUENCE, server.fetchShard);
+  new TokenSource(server.list, order, { sequenceLength: SEQUENCE, vocabulary: 65_535 }, server.fetchShard);
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
 async function isDone(promise: Promise<unknown>): Promise<boolean> {
