@@ -13,7 +13,6 @@ import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue
 import { attentionBackwardQuery } from './attention/attentionBackwardQuery.ts';
 import { attentionForward } from './attention/attentionForward.ts';
 import { rotary } from './attention/rotary.ts';
-import { embedBackwardPosition } from './embedding/embedBackwardPosition.ts';
 import { embedBackwardToken } from './embedding/embedBackwardToken.ts';
 import { embedForward } from './embedding/embedForward.ts';
 import { embedTokens } from './embedding/embedTokens.ts';
@@ -77,7 +76,6 @@ export const kernels: readonly Kernel[] = [
   embedForward,
   embedTokens,
   embedBackwardToken,
-  embedBackwardPosition,
   layerNormForward,
   layerNormBackward,
   layerNormBackwardWeights,

@@ -18,7 +18,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var y: array<Lane, OWN>;
   var most = HIDDEN;
   var sum = 0.0;
-  for (var start = 0u; start < seen; start += TEAM) {
+  for (var start = first_seen(seen); start < seen; start += TEAM) {
     let count = min(seen - start, TEAM);
     var s = HIDDEN;
     if (local < count) {

@@ -16,7 +16,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   }
   var most = HIDDEN;
   var sum = 0.0;
-  for (var j = 0u; j < seen; j++) {
+  for (var j = first_seen(seen); j < seen; j++) {
     let k = key_place(first, j) + key_lane(h);
     let v = k + dims.K * CHUNKS;
     var dot = Lane();

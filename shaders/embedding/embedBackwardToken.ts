@@ -1,5 +1,5 @@
 /**
- * Gradient of the token table: dtoken_VC[id] += Σ dx_NC[n] over the rows n with that id, in ascending order of n and
+ * Gradient of the token table, or with positions for ids of the position table: dtoken_VC[id] += Σ dx_NC[n] over the rows n with that id, in ascending order of n and
  * without atomics (see sortTokens.ts, which makes `order` and `segments` on the CPU). Pieces as in embedForward.ts.
  */
 

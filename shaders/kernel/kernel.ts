@@ -66,6 +66,8 @@ export interface Drawn {
 
 /** Single elements by the formula, for shapes whose whole reference takes too long (sampled.ts). */
 interface Sampled<Tensor extends string = string, Case extends string = string> {
+  /** Fills the inputs that are words (default: zeros). */
+  words?(arrays: Arrays<NoInfer<Tensor>>, dims: Dims<NoInfer<Case>>, random: () => number): void;
   /** Mean and deviation of the inputs whose numbers are not drawn with 0 and 1. */
   spread?(dims: Dims<Case>): Partial<Readonly<Record<Tensor, readonly [number, number]>>>;
   /** Some `count` elements, at random. The arrays hold the inputs. */

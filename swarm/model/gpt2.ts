@@ -180,7 +180,7 @@ function layerRows(prefix: string, { width, innerWidth, heads, epsilon }: LayerS
   return [
     norm('x', `${prefix}ln_1`, epsilon, 'ln_1'),
     conv('ln_1', 'attn.c_attn', [width, 3 * width], 'qkv'),
-    { op: 'attention', qkv: 'qkv', heads, keyValueHeads: heads, headWidth: width / heads, y: 'attended' },
+    { op: 'attention', qkv: 'qkv', heads, keyValueHeads: heads, headWidth: width / heads, window: null, y: 'attended' },
     conv('attended', 'attn.c_proj', [width, width], 'middle', { residual: 'x' }),
     norm('middle', `${prefix}ln_2`, epsilon, 'ln_2'),
     conv('ln_2', 'mlp.c_fc', [width, innerWidth], 'inner', { activation: 'gelu' }),

@@ -130,7 +130,7 @@ function layerRows(index: number, shape: LlamaShape): Operation[] {
     },
     ...(shape.hasHeadNorms ? [{ op: 'headNorm', x: 'projected', ...sizes, weights, epsilon, y: 'qkv' } as const] : []),
     ...(turns === null ? [] : [{ op: 'rotary', x: 'qkv', ...sizes, turns, y: 'qkv' } as const]),
-    { op: 'attention', qkv: 'qkv', ...sizes, y: 'attended' },
+    { op: 'attention', qkv: 'qkv', ...sizes, window: null, y: 'attended' },
     linear('attended', [name('self_attn.o_proj')], [heads * headWidth, width], 'middle', 'x'),
     { op: 'rmsNorm', x: 'middle', weight: name('post_attention_layernorm'), epsilon, y: 'normedMiddle' },
     linear('normedMiddle', [name('mlp.gate_proj'), name('mlp.up_proj')], [width, 2 * innerWidth], 'gateUp'),

@@ -113,6 +113,8 @@ export type Operation =
       /** Divides `heads`: query head h reads key and value head ⌊h·K/H⌋. */
       readonly keyValueHeads: number;
       readonly headWidth: number;
+      /** A row sees at most so many rows of its example, itself among them; null: all up to its own. */
+      readonly window: number | null;
       readonly y: Activation;
     }
   | {

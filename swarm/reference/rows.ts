@@ -6,6 +6,7 @@
  * of queries, keys and values in a row of qkv, D their width.
  */
 import { at } from '../base.ts';
+import { NO_TARGET } from '../run/data.ts';
 import { add, type Matrix } from './products.ts';
 
 /** A row's input and output, or their gradients. */
@@ -222,7 +223,7 @@ export function swiGluBackward(x_N2I: Matrix, { x: dx_N2I, y: dy_NI }: Passage, 
 }
 
 /**
- * Σ over rows of scale·−log softmax(logits)[target], and its gradient. Both are made from the others' share, which has
+ * Σ over rows with a target of scale·−log softmax(logits)[target], and its gradient. Both are made from the others' share, which has
  * digits where 1 − p has none.
  */
 export function crossEntropy(
@@ -233,6 +234,10 @@ export function crossEntropy(
   const V = logits_NV.length / targets_N.length;
   let loss = 0;
   for (let n = 0; n < targets_N.length; n++) {
+    if (targets_N[n] === NO_TARGET) {
+      dlogits_NV.fill(0, n * V, (n + 1) * V);
+      continue;
+    }
     const target = n * V + at(targets_N, n);
     let most = -Infinity;
     for (let v = n * V; v < (n + 1) * V; v++) most = Math.max(most, logits_NV[v] ?? 0);

@@ -34,10 +34,21 @@ function tinyModel(
   return { model, tensors };
 }
 
+/** The same model where a row sees the last two rows alone. */
+const windowed = (model: Model): Model => ({
+  ...model,
+  layer: (index) => model.layer(index).map((row) => (row.op === 'attention' ? { ...row, window: 2 } : row)),
+});
+
 describe('gradients agree with finite differences', () => {
-  for (const [family, tied] of FAMILIES.flatMap((name) => [true, false].map((isTied) => [name, isTied] as const)))
-    test(`${family}, ${tied ? 'tied head' : 'untied head'}`, () => {
-      const { model, tensors } = tinyModel(tied, family);
+  const kinds = [
+    ...FAMILIES.flatMap((name) => [true, false].map((isTied) => [name, isTied, false] as const)),
+    ['llama', true, true] as const,
+  ];
+  for (const [family, tied, hasWindow] of kinds)
+    test(`${family}, ${tied ? 'tied head' : 'untied head'}${hasWindow ? ', windows of two rows' : ''}`, () => {
+      const { model: whole, tensors } = tinyModel(tied, family);
+      const model = hasWindow ? windowed(whole) : whole;
       const windows = [
         [1, 4, 4, 10, 0],
         [7, 2, 9, 1, 3],

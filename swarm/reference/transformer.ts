@@ -276,8 +276,12 @@ export class Transformer {
     const outWidth = operation.heads * operation.headWidth;
     const y = this.#activation(block, operation.y, outWidth);
     const weights = this.#products.zeros(sequences * operation.heads * asked * (context ?? asked));
-    const over = (rowCount: number, values: Matrix) =>
-      attentionOf(this.#products, { ...operation, sequences, rows: rowCount, asked, qkv: values, y, weights });
+    const { window } = operation;
+    const firstKey = (_: number, row: number): number => (window === null ? 0 : Math.max(0, row - window + 1));
+    const over = (rowCount: number, values: Matrix) => {
+      const seen = { sequences, rows: rowCount, asked, firstKey };
+      return attentionOf(this.#products, { ...operation, ...seen, qkv: values, y, weights });
+    };
     if (context !== undefined) {
       const kept = this.#products.zeros(context * width);
       return {

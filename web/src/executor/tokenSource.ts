@@ -57,6 +57,11 @@ export class TokenSource {
     this.windows = windowCount(list, shape.sequenceLength);
   }
 
+  /** Its windows hold examples, and say of each row where its own begins. */
+  get hasExamples(): boolean {
+    return this.#list.kind === 'rows';
+  }
+
   /** These samples, numbered over the whole run, will be read next, the first one first; others are forgotten. */
   expect(samples: Iterable<number>): void {
     const next = new Set(samples);
@@ -79,7 +84,7 @@ export class TokenSource {
     return {
       ids: joined(windows.map(({ ids }) => ids)),
       targets: joined(windows.map(({ targets }) => targets)),
-      firstRows: this.#list.kind === undefined ? null : joined(windows.flatMap(({ firstRows }) => firstRows ?? [])),
+      firstRows: this.hasExamples ? joined(windows.flatMap(({ firstRows }) => firstRows ?? [])) : null,
     };
   }
 

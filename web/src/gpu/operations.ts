@@ -12,7 +12,6 @@ import { attentionBackwardKeyValue } from '../../../shaders/attention/attentionB
 import { attentionBackwardQuery } from '../../../shaders/attention/attentionBackwardQuery.ts';
 import { attentionForward } from '../../../shaders/attention/attentionForward.ts';
 import { rotary } from '../../../shaders/attention/rotary.ts';
-import { embedBackwardPosition } from '../../../shaders/embedding/embedBackwardPosition.ts';
 import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedding/embedForward.ts';
 import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
@@ -32,7 +31,7 @@ import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
 import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
-import { isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
+import { BY_POSITION, BY_TOKEN, firstKeysName, isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
@@ -115,7 +114,8 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
         const dims = { N, C, F: piece.first, R: piece.rows };
         const name = label + nameOf(piece);
         if (position_TC === null) return call(embedTokens, buffers, dims, name);
-        return call(embedForward, { ...buffers, position_TC }, { ...dims, T }, name);
+        const placed = { ...buffers, first_N: buffer(firstKeysName(null)), position_TC };
+        return call(embedForward, placed, { ...dims, T }, name);
       });
     }
     case 'layerNorm':
@@ -127,7 +127,7 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
     case 'rotary':
       return [turn(operation, places, x(), { sign: 1, label })];
     case 'attention': {
-      const buffers = { qkv_BTED: x(), y_BTHD: y(), lse_BHT: y('.lse') };
+      const buffers = { qkv_BTED: x(), first_BT: firstKeysOf(operation, places), y_BTHD: y(), lse_BHT: y('.lse') };
       return [call(attentionForward, buffers, attentionDims(operation, places), label)];
     }
     case 'swiGlu':
@@ -252,11 +252,11 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places
 const headsOf = ({ heads, keyValueHeads }: OperationOf<'headNorm' | 'attention'>) => ({ H: heads, K: keyValueHeads });
 
 const attentionDims = (attention: OperationOf<'attention'>, { samples, sequence }: Places): Dims => ({
-  B: samples,
-  T: sequence,
-  ...headsOf(attention),
-  D: attention.headWidth,
+  ...{ B: samples, T: sequence, ...headsOf(attention), D: attention.headWidth },
+  ...(attention.window !== null && { W: attention.window }),
 });
+const firstKeysOf = ({ window }: OperationOf<'attention'>, { buffer }: Places): BufferSlice =>
+  buffer(firstKeysName(window));
 
 /** Turns the queries and keys of x, or turns their gradients back. */
 function turn(
@@ -266,7 +266,7 @@ function turn(
   { sign, label }: { readonly sign: 1 | -1; readonly label: string },
 ): KernelCall {
   const dims = { N: rows, T: sequence, H: heads + keyValueHeads, D, S: (heads + 2 * keyValueHeads) * D, sign };
-  return call(rotary, { table_TD: buffer(turns.name), x_NS }, dims, label);
+  return call(rotary, { table_TD: buffer(turns.name), first_N: buffer(firstKeysName(null)), x_NS }, dims, label);
 }
 
 /** The backward of a row: gradients of its tensors (added), then of its input. The loss has none of its own. */
@@ -291,7 +291,8 @@ export function backward(step: Step, places: Places): KernelCall[] {
       return [turn(operation, places, dx(), { sign: -1, label })];
     case 'attention': {
       const dims = attentionDims(operation, places);
-      const shared = { qkv_BTED: x(), lse_BHT: y('.lse'), dy_BTHD: dy(), dqkv_BTED: dx() };
+      const first_BT = firstKeysOf(operation, places);
+      const shared = { qkv_BTED: x(), first_BT, lse_BHT: y('.lse'), dy_BTHD: dy(), dqkv_BTED: dx() };
       const delta_BHT = buffer('attention.delta');
       // The queries' kernel writes delta, which the keys' kernel reads.
       return [
@@ -312,15 +313,17 @@ export function backward(step: Step, places: Places): KernelCall[] {
 
 function embedBackward(dx_NC: BufferSlice, embed: OperationOf<'embed'>, places: Places, label: string): KernelCall[] {
   const { rows: N, sequence: T, width: C, buffer, gradient } = places;
-  const sorted = { order_N: buffer('order'), segments: buffer('segments') };
+  const sorted = ({ order, segments }: typeof BY_TOKEN | typeof BY_POSITION) => ({
+    ...{ order_N: buffer(order), segments: buffer(segments), dx_NC },
+  });
   const table = gradient(embed.token);
   const calls = tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
-    const tokens = { ...sorted, dx_NC, dtoken_VC: rowsOf(table, piece, 4 * C) };
+    const tokens = { ...sorted(BY_TOKEN), dtoken_VC: rowsOf(table, piece, 4 * C) };
     return call(embedBackwardToken, tokens, { N, C, F: piece.first, R: piece.rows }, label + nameOf(piece));
   });
   if (embed.position === null) return calls;
-  const positions = { dx_NC, dposition_TC: gradient(embed.position) };
-  return [...calls, call(embedBackwardPosition, positions, { N, T, C }, label)];
+  const positions = { ...sorted(BY_POSITION), dtoken_VC: gradient(embed.position) };
+  return [...calls, call(embedBackwardToken, positions, { N, C, F: 0, R: T }, `${label} positions`)];
 }
 
 function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {
