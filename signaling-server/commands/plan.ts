@@ -1,6 +1,6 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
 import { existsSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { got, type PeerId, type Result, rounded, success } from '../../swarm/base.ts';
 import { mostOfRound } from '../../swarm/islands/giving.ts';
@@ -82,7 +82,7 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
         ? islandRate(planIslands(problemOf(of), islands))
         : swarmRate(planCluster(problemOf(of), quiet, unexplained));
     const swept = need(sweep(given, axes, predict), (reason) => badInput(`--sweep: ${reason}`));
-    return printSweep(swept, `${run.name} on ${clusterPath}`, options);
+    return printSweep(swept, `${run.name} on ${basename(clusterPath)}`, options);
   }
   if (islands) {
     const answerFor = (of: Cluster): Result<IslandAnswer> => {

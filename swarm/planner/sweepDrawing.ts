@@ -12,6 +12,8 @@ const HEIGHT = 48;
 const LEFT = 96;
 const TOP = 76;
 const BOTTOM = 40;
+/** What the longest line below needs. */
+const LEAST_WIDTH = 620;
 /** Of the slowest and the fastest cell: far enough apart on paper, too. */
 const [DARK, LIGHT] = [28, 92];
 /** Dark letters stand on what is lighter. */
@@ -30,7 +32,7 @@ export function drawSweep({ axes, cells }: Sweep, title: string): string {
   const text = (x: number, y: number, words: string, more = ''): string =>
     `<text x="${x}" y="${y}" fill="#1b1f24"${more}>${escapedXml(words)}</text>`;
   return [
-    `<svg xmlns="http://www.w3.org/2000/svg" width="${Math.max(width, 420)}" height="${height}" viewBox="0 0 ${Math.max(width, 420)} ${height}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="12">`,
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${Math.max(width, LEAST_WIDTH)}" height="${height}" viewBox="0 0 ${Math.max(width, LEAST_WIDTH)} ${height}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="12">`,
     `<title>${escapedXml(title)}</title>`,
     '<rect width="100%" height="100%" fill="#fff"/>',
     text(12, 22, title, ' font-size="15" font-weight="600"'),
