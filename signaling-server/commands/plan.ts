@@ -1,6 +1,6 @@
 /** `shoal plan`: the plan that the server would make for a run on a cluster, and what it is predicted to take. */
 import { existsSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { got, type PeerId, type Result, rounded, success } from '../../swarm/base.ts';
 import { mostOfRound } from '../../swarm/islands/giving.ts';
@@ -12,6 +12,7 @@ import { orderText } from '../../swarm/planner/otherOrders.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replicas.ts';
 import type { SearchProgress } from '../../swarm/planner/search.ts';
+import { type PredictedRate, sweep } from '../../swarm/planner/sweep.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
 import { counted, durationText, groupedText, rangeText, secondsText } from '../../swarm/quantityText.ts';
 import { batchOf, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
@@ -23,11 +24,14 @@ import { aligned } from './aligned.ts';
 import { badInput, mustHave, need } from './failure.ts';
 import { positive, tryIt } from './options.ts';
 import { type IslandAnswer, islandDocument, islandTable, linksSaid } from './planIslands.ts';
+import { islandRate, printSweep, swarmRate, sweptAxes } from './planSweep.ts';
 
 interface PlanOptions {
   readonly cluster?: string;
   readonly seconds?: number;
   readonly whatIf?: string;
+  readonly sweep?: string;
+  readonly svg?: string;
   readonly json?: boolean;
 }
 
@@ -39,6 +43,8 @@ export function addPlanCommand(program: Command): void {
     .option('--cluster <file>', 'a JSON file that names the peers and their links')
     .option('--seconds <s>', 'search for this many seconds (default: a quick search)', positive('--seconds'))
     .option('--what-if <text>', 'also plan for an edited cluster: "add 4 like a; remove b; uploadBytesPerSecond x2"')
+    .option('--sweep <text>', 'plan for every cluster along one axis or two: "peers 2..8; bytesPerSecond x0.25..x4"')
+    .option('--svg <file>', 'draw the sweep into this file')
     .option('--json', 'one JSON document on standard output')
     .addHelpText('after', tryIt('plan docs/examples/gpt2-small.json --cluster docs/examples/cluster.json'))
     .action(planCommand);
@@ -46,6 +52,7 @@ export function addPlanCommand(program: Command): void {
 
 async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const { seconds, whatIf, json } = options;
+  const axes = sweptAxes(options);
   const clusterPath = mustHave('--cluster <file>', options.cluster, 'docs/examples/cluster.json');
   const parsed = need(parsePlannedRun(need(await readJsonFile(path, RUN_FILE), badInput), path), badInput);
   const { islands } = parsed;
@@ -60,6 +67,16 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
   const batch = batchOf(run);
   const problemOf = (of: Cluster): ClusterProblem => ({ model, batch, replicas, cluster: of });
   const search = (problem: ClusterProblem): Result<ClusterPlan> => planCluster(problem, patience(seconds));
+  if (axes !== null) {
+    const quiet = patience(seconds, false);
+    const unexplained = (): string[] => []; // what is missing takes a search of its own
+    const predict = (of: Cluster): PredictedRate | null =>
+      islands
+        ? islandRate(planIslands(problemOf(of), islands))
+        : swarmRate(planCluster(problemOf(of), quiet, unexplained));
+    const swept = need(sweep(given, axes, predict), (reason) => badInput(`--sweep: ${reason}`));
+    return printSweep(swept, `${run.name} on ${basename(clusterPath)}`, options);
+  }
   if (islands) {
     const answerFor = (of: Cluster): Result<IslandAnswer> => {
       const planned = planIslands(problemOf(of), islands);
@@ -98,11 +115,12 @@ const withWeightsThere = async (run: RunFile, path: string): Promise<Result<RunF
  * Until the time is up. However short, the first plan is waited for, and those that split everything evenly are among what
  * it is chosen from.
  */
-function patience(seconds: number | undefined): (progress: SearchProgress) => boolean {
+function patience(seconds: number | undefined, isSaid = true): (progress: SearchProgress) => boolean {
   if (seconds === undefined) return ({ isQuick }) => isQuick;
   const end = performance.now() + 1000 * seconds;
   return ({ isQuick }) => {
     if (performance.now() < end) return true;
+    if (!isSaid) return false;
     const than = isQuick ? 'the quick search without --seconds takes longer and' : 'a longer search';
     process.stderr.write(`The time ran out: this is the best plan of ${seconds} s, ${than} may find a better one.\n`);
     return false;

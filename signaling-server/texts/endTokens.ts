@@ -44,7 +44,9 @@ export async function endToken(
   tokenizer: Pick<TextTokenizer, 'idOf'>,
   { config, vocabulary, tokenizerConfig }: Omit<EndsOf, 'generationConfig'>,
 ): Promise<Result<number | null>> {
-  const text = SPOKEN.parse(jsonOf(tokenizerConfig))?.eos_token;
+  const json = parseJson(tokenizerConfig ?? 'null');
+  if (!json.ok) return refusal(`${TOKENIZER_CONFIG_FILE} beside it ${json.reason}`);
+  const text = SPOKEN.parse(json.value)?.eos_token;
   const id = text === undefined ? ([NAMED.parse(config).eos_token_id].flat()[0] ?? null) : await tokenizer.idOf(text);
   if (text !== undefined && id === null)
     return refusal(

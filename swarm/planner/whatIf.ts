@@ -20,7 +20,9 @@ const PEER_FIELDS = [
   'meanSessionSeconds',
 ] as const;
 const LINK_FIELDS = ['latencySeconds', 'bytesPerSecond', 'windowBytes'] as const;
-const EXPECTED = `expected "add N like PEER", "remove PEER", or "FIELD xN" with one of ${[...PEER_FIELDS, ...LINK_FIELDS].join(', ')}`;
+/** Fields that a factor can change. */
+export const SCALED_FIELDS: readonly string[] = [...PEER_FIELDS, ...LINK_FIELDS];
+const EXPECTED = `expected "add N like PEER", "remove PEER", or "FIELD xN" with one of ${SCALED_FIELDS.join(', ')}`;
 const MOST_ADDED = 1_000;
 
 export function changedCluster(cluster: Cluster, text: string): Result<Cluster> {
@@ -85,7 +87,8 @@ function removed({ peers, links }: Cluster, gone: string): Result<Cluster> {
   });
 }
 
-function scaled({ peers, links }: Cluster, field: string, times: number): Result<Cluster> {
+/** Of every peer, or of all links. */
+export function scaled({ peers, links }: Cluster, field: string, times: number): Result<Cluster> {
   const isField = <Name extends string>(names: readonly Name[], name: string): name is Name =>
     names.some((known) => known === name);
   const scale = <T extends object>(of: T, name: keyof T): T => {

@@ -319,6 +319,25 @@ test.each<[path: string, value: unknown, sentence: string]>([
   expect(reason(changed(path, value))).toContain(`run.json: ${sentence}`);
 });
 
+test.each<[data: object, sentence: string]>([
+  [{ format: 'jsonl' }, 'data.format must be "text", "completion" or "chat", not "jsonl"'],
+  [{ packing: true }, 'data.packing goes only with data.format "completion" or "chat": a text has no examples'],
+  [{ format: 'completion', packing: 1 }, 'data.packing must be true or false, not 1'],
+  [
+    { format: 'completion', chatTemplate: 'a' },
+    'data.chatTemplate goes only with data.format "chat", not "completion"',
+  ],
+  [
+    { format: 'chat' },
+    'data.chatTemplate is missing: with data.format "chat" and data.tokenizer "bytes" it must be the path of a chat template',
+  ],
+])('data that go together: %j', (data, sentence) => {
+  const run = changed('data', { files: ['a'], tokenizer: 'bytes', ...data });
+  expect(reason(run)).toBe(`run.json: ${sentence}`);
+  const good = changed('data', { files: ['a'], tokenizer: 'bytes', format: 'chat', packing: false, chatTemplate: 'b' });
+  expect(reason(good)).toBe('accepted');
+});
+
 test('[WI30] precision.state int8 goes with float32 arithmetic', () => {
   const asked = (precision: object) => parseRunFile(changed('precision', precision), 'run.json');
   expect(asked({ state: 'int8', wire: 'int4' })).toMatchObject({ ok: true, value: { precision: { state: 'int8' } } });

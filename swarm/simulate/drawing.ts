@@ -41,7 +41,7 @@ export function drawTimeline(outcome: SimulationOutcome, title: string): string 
   const bottom = TOP + peers.length * (ROW + GAP);
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-sans-serif, system-ui, sans-serif" font-size="12">`,
-    `<title>${escaped(title)}</title>`,
+    `<title>${escapedXml(title)}</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     ...heading(outcome, bars, title),
     ...ticks(makespanSeconds).map(
@@ -66,7 +66,7 @@ function heading(outcome: SimulationOutcome, bars: readonly Bar[], title: string
     op === 'P' ? served !== undefined : bars.some(({ action }) => action.op === op),
   );
   return [
-    `<text x="${LEFT}" y="22" font-size="15" font-weight="600" fill="#1b1f24">${escaped(title)}: ${whole}</text>`,
+    `<text x="${LEFT}" y="22" font-size="15" font-weight="600" fill="#1b1f24">${escapedXml(title)}: ${whole}</text>`,
     ...ops.map((op, index) => {
       const x = LEFT + index * 110;
       const { hue, lightness, name } = HUES[op];
@@ -135,4 +135,4 @@ function ticks(makespanSeconds: number): number[] {
 const round = (pixels: number): number => Math.round(pixels * 100) / 100;
 const pixelsAt = (seconds: number, scale: number): number => round(LEFT + seconds * scale);
 const top = (peer: number): number => TOP + peer * (ROW + GAP);
-const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+export const escapedXml = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');

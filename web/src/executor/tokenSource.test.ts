@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
-import { type Order, SEQUENTIAL, type TokenList, windowOfSample } from '../../../swarm/run/data.ts';
+import { NO_TARGET, type Order, SEQUENTIAL, type TokenList, windowOfSample } from '../../../swarm/run/data.ts';
 import { trainSchema } from '../../../swarm/run/runFile.ts';
 import { TokenSource } from './tokenSource.ts';
 import { expectTokens, samplesRead } from './tokensAhead.ts';
@@ -75,6 +75,21 @@ test.each([
     expect([...ids]).toEqual(starts.flatMap((start) => range(start, start + SEQUENCE)));
     expect([...targets]).toEqual(starts.flatMap((start) => range(start + 1, start + 1 + SEQUENCE)));
   }
+});
+
+test('[DA9] of examples also where each row’s example begins, and which rows do not count', async () => {
+  const server = new FakeServer(6); // 48 numbers: four windows of three times four
+  const list = { ...server.list, kind: 'rows' } as const;
+  const shape = { sequenceLength: SEQUENCE, vocabulary: 18 };
+  const source = new TokenSource(list, SEQUENTIAL, shape, server.fetchShard);
+  expect(source.windows).toBe(4);
+  const reading = source.read(1, [0, 2]);
+  await server.answerAll();
+  expect(await reading).toEqual({
+    ids: Uint32Array.from([...range(12, 16), ...range(24, 28)]),
+    targets: Uint32Array.from([16, 17, NO_TARGET, 19, ...range(28, 32)]),
+    firstRows: Uint32Array.from([...range(20, 24), ...range(32, 36)]),
+  });
 });
 
 test('a step whose tokens could have been there waits for none of them', async () => {

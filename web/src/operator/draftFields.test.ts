@@ -42,6 +42,18 @@ test('a text of one’s own keeps the model that was chosen: its shape for bytes
   expect(draftProblem(weights.ok ? '' : weights.reason)?.field).toBe('checkpoint');
 });
 
+test('examples lie in windows of their run: a draft on them has the same length', () => {
+  const source = parseRunFile({ ...SOURCE, data: { ...SOURCE.data, format: 'completion' } }, 'source');
+  if (!source.ok) throw new Error(source.reason);
+  const file = runFileOfDraft({ ...DRAFT, sequenceLength: 16 }, source.value);
+  expect(file.ok && file.value.data.format).toBe('completion');
+  const other = runFileOfDraft({ ...DRAFT, sequenceLength: 8 }, source.value);
+  expect(other).toMatchObject({
+    ok: false,
+    reason: 'the examples of source lie in windows of 16 tokens: choose the same length',
+  });
+});
+
 test('other refusals lead to their field too, and what donors would mend to none', () => {
   expect(draftProblem('Refused: there is a run "a" already: choose another name.')).toEqual({
     field: 'name',
