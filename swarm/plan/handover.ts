@@ -21,16 +21,16 @@ export interface Transfer {
   readonly range: Range;
 }
 
-/**
- * The ranges of a block that a peer has under a plan, of a kind; ascending, not overlapping. What is updated as whole matrices
- * has no second moment.
- */
+/** Of a kept range what there is of a kind: of all but second moments, which whole matrices have not, all of it. */
+export const partsOfKind = (model: Model, name: BlockName, kind: StateKind, range: Range): readonly Range[] =>
+  isOf(kind, 'v') ? updatedParts(blockOf(model, name), range, 'elements') : [range];
+
+/** The ranges of a block that a peer has under a plan, of a kind; ascending, not overlapping. */
 export function holdings(model: Model, plan: Plan, peer: PeerId, block: BlockName, kind: StateKind): Range[] {
   const kept = plan.state
     .filter((state) => state.block === block)
     .flatMap(({ shards }) => shards.filter((shard) => keepersOf(shard).includes(peer)).map(({ range }) => range));
-  if (isOf(kind, 'v')) return union(kept.flatMap((range) => updatedParts(blockOf(model, block), range, 'elements')));
-  if (kind !== 'value') return union(kept);
+  if (kind !== 'value') return union(kept.flatMap((range) => partsOfKind(model, block, kind, range)));
   const used = plan.stages
     .filter(({ members }) => members.some((member) => member.peer === peer))
     .flatMap((stage) => keptUses(model, plan, plan.stages.indexOf(stage)))

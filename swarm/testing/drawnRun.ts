@@ -6,7 +6,7 @@ import { at, below, invariant, type PeerId, type Random, type Range, seededRando
 import type { Model } from '../model/model.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import { type BlockState, type Plan, problems, type ScheduleName, WARMED_UP } from '../plan/plan.ts';
-import { cutUpTo } from '../plan/shardCuts.ts';
+import { shardCutUpTo } from '../plan/shardCuts.ts';
 import { equalSplit, type SplitOptions, splitProblem } from '../planner/equalSplit.ts';
 import { batchOf, type Islands, modelOf, parseRunFile, type RunFile, stateWireOf } from '../run/runFile.ts';
 import { donors, randomPlanFor } from './randomPlan.ts';
@@ -29,7 +29,7 @@ const OFTEN = { recompute: 0.3, replicas: 0.2, gathered: 0.3, host: 0.2, apart: 
 
 export function drawnRun(seed: number): DrawnRun {
   const random = seededRandom(7000 + seed);
-  const json = drawnFile(random, seed);
+  const json = withMuon(drawnFile(random, seed), seed);
   const parsed = parseRunFile(json, `draw ${seed}`);
   invariant(parsed.ok, parsed.ok ? '' : parsed.reason);
   const run = parsed.value;
@@ -47,7 +47,14 @@ export function drawnRun(seed: number): DrawnRun {
 const one = <Value>(random: Random, values: readonly Value[]): Value => at(values, below(random, values.length));
 const between = (random: Random, [from, to]: Range): number => from + below(random, to + 1 - from);
 
-function drawnFile(random: Random, seed: number): unknown {
+/** Every third draw, but for those whose reference rounds a coded state as AdamW makes it. */
+function withMuon(file: ReturnType<typeof drawnFile>, seed: number): unknown {
+  const { train, precision } = file;
+  if (seed % 3 !== 2 || 'state' in precision) return file;
+  return { ...file, train: { ...train, optimizer: { ...train.optimizer, type: 'muon', momentum: 0.9 } } };
+}
+
+function drawnFile(random: Random, seed: number) {
   const sequenceLength = between(random, [1, 11]);
   const isSparse = random() < 0.5;
   const exchange = isSparse ? { top: between(random, [1, 64]), chunk: 64 + below(random, 100) } : 'f32';
@@ -118,12 +125,12 @@ function ownedPlan(random: Random, model: Model, samples: number, everyone: read
   return equalSplit(model, samples, everyone, options);
 }
 
-/** Shards that begin where a meeting can pack them; those of which nothing is left are gone. */
+/** Shards that begin outside matrices that are updated whole, and where a meeting can pack them; those of which nothing is left are gone. */
 const cutForIslands = (model: Model, islands: Islands | undefined, state: readonly BlockState[]): BlockState[] =>
   state.map(({ block, shards }) => {
     const known = model.blocks.find(({ name }) => name === block);
     invariant(known, 'a block of the model');
-    const begins = shards.map(({ range: [from] }) => cutUpTo(known, islands, from));
+    const begins = shards.map(({ range: [from] }) => shardCutUpTo(known, islands, from));
     const moved = shards.flatMap((shard, index) => {
       const range: Range = [at(begins, index), begins[index + 1] ?? known.elements];
       return range[0] < range[1] ? [{ ...shard, range }] : [];

@@ -6,6 +6,7 @@ import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { AnswerSize } from '../../../swarm/memory/answerMemory.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
 import type { BlockName, BlockUse, Model } from '../../../swarm/model/model.ts';
+import { partsOfKind } from '../../../swarm/plan/handover.ts';
 import { holders, keepersOf, keptUses, type Plan } from '../../../swarm/plan/plan.ts';
 import { type StateKind, savedAs, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
 import type { Compute } from '../../../swarm/precision.ts';
@@ -180,7 +181,7 @@ export const roleBytes = ({ stages, shards }: Pick<Role, 'stages' | 'shards'>): 
   [...stages.values()].reduce((sum, { bytes }) => sum + bytes, shards.bytes);
 
 /** Loads every value that this peer computes with and the state it keeps. */
-export async function loadRole({ stages, uses, shards, loaded, kept }: Role, read: ReadState): Promise<void> {
+export async function loadRole({ model, stages, uses, shards, loaded, kept }: Role, read: ReadState): Promise<void> {
   const loads: Promise<void>[] = [];
   for (const [index, stage] of stages) {
     for (const { block, ranges } of got(uses, index)) {
@@ -193,10 +194,12 @@ export async function loadRole({ stages, uses, shards, loaded, kept }: Role, rea
     for (const [kind, all] of loaded) {
       const places = master === 'own' ? all : all.filter((place) => place !== 'value');
       if (places.length === 0) continue;
-      const write = (values: Float32Array): void => {
-        for (const place of places) shards.writeState(block, range, place, values);
-      };
-      loads.push(read(block, kind, range).then(write));
+      for (const part of partsOfKind(model, block, kind, range)) {
+        const write = (values: Float32Array): void => {
+          for (const place of places) shards.writeState(block, part, place, values);
+        };
+        loads.push(read(block, kind, part).then(write));
+      }
     }
   }
   await Promise.all(loads);
