@@ -1,7 +1,7 @@
 /** The one table of kernels: tests, the admission check and the benchmark walk over it. */
 
-import { swiGluBackward } from './activation/swiGluBackward.ts';
-import { swiGluForward } from './activation/swiGluForward.ts';
+import { geGluBackward, swiGluBackward } from './activation/gatedBackward.ts';
+import { geGluForward, swiGluForward } from './activation/gatedForward.ts';
 import { cachedAttention } from './answer/cachedAttention.ts';
 import { drawTokens } from './answer/drawTokens.ts';
 import { keepKeysValues } from './answer/keepKeysValues.ts';
@@ -13,7 +13,6 @@ import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue
 import { attentionBackwardQuery } from './attention/attentionBackwardQuery.ts';
 import { attentionForward } from './attention/attentionForward.ts';
 import { rotary } from './attention/rotary.ts';
-import { embedBackwardPosition } from './embedding/embedBackwardPosition.ts';
 import { embedBackwardToken } from './embedding/embedBackwardToken.ts';
 import { embedForward } from './embedding/embedForward.ts';
 import { embedTokens } from './embedding/embedTokens.ts';
@@ -30,7 +29,7 @@ import { layerNormBackwardWeights } from './norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from './norm/layerNormForward.ts';
 import { rmsNormBackward } from './norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from './norm/rmsNormBackwardWeights.ts';
-import { rmsNormForward } from './norm/rmsNormForward.ts';
+import { rmsNormAdd, rmsNormForward } from './norm/rmsNormForward.ts';
 import { adamw, adamwShadow } from './update/adamw.ts';
 import { sumSquares } from './update/sumSquares.ts';
 import { addInt8 } from './wire/addInt8.ts';
@@ -76,11 +75,11 @@ export const kernels: readonly Kernel[] = [
   embedForward,
   embedTokens,
   embedBackwardToken,
-  embedBackwardPosition,
   layerNormForward,
   layerNormBackward,
   layerNormBackwardWeights,
   rmsNormForward,
+  rmsNormAdd,
   rmsNormBackward,
   rmsNormBackwardWeights,
   headNormForward,
@@ -96,6 +95,8 @@ export const kernels: readonly Kernel[] = [
   drawTokens,
   swiGluForward,
   swiGluBackward,
+  geGluForward,
+  geGluBackward,
   crossEntropy,
   crossEntropyLoss,
   addInto,

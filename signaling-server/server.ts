@@ -54,6 +54,7 @@ import type { SiteRuns } from './run/siteRuns.ts';
 import { copied, loadableProblem } from './store/checkpoints.ts';
 import { type DataDirectory, whereKept } from './store/dataDirectory.ts';
 import { cardOf } from './store/runCard.ts';
+import { storedDocument, type WindowCounts, windowCounts } from './store/runDocument.ts';
 
 export const DEFAULT_PORT = 8080;
 /** Donors see the run at most so often; it is for people. */
@@ -249,13 +250,19 @@ async function beginRun(options: ServerOptions): Promise<Result<{ readonly run: 
     if (problem !== null) return refusal(`run ${runName}: ${problem}`);
     const ownKey = data.store.secret('ownDonorKey', newSessionKey);
     addressKey(data.store, ''); // not with the first donor, whose fault a full disk would not be
-    return success({ run: activeRun(options, ownKey, recorder?.value), ownKey });
+    const counts = await windowCounts(storedDocument(data.store, runName), data.blobs);
+    return success({ run: activeRun(options, ownKey, counts, recorder?.value), ownKey });
   });
   if (!begun.ok) recorder?.value.close();
   return begun;
 }
 
-function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: string, recorder?: Recorder): ActiveRun {
+function activeRun(
+  { data, runName, log, ...options }: ServerOptions,
+  ownKey: string,
+  counts: WindowCounts,
+  recorder?: Recorder,
+): ActiveRun {
   const row = data.store.run(runName);
   invariant(row, `run ${runName} is in the store`);
   data.store.setActive(runName);
@@ -267,6 +274,7 @@ function activeRun({ data, runName, log, ...options }: ServerOptions, ownKey: st
     store: data.store,
     blobs: data.blobs,
     name: runName,
+    windowCounts: counts,
     ownKey,
     ...given({ recorder }),
     tokenPrefix: options.site?.tokenPrefix ?? '',

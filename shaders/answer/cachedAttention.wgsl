@@ -10,15 +10,14 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let h = group.x;
   let first = load_seen_N2(2u * n);
   let seen = load_seen_N2(2u * n + 1u);
-  let scale = inverseSqrt(f32(dims.D));
-  for (var c = local; c < CHUNKS; c += TEAM) { q[c] = load_qkv_NED(query_lane(n, h) + c) * scale; }
+  for (var c = local; c < CHUNKS; c += TEAM) { q[c] = load_qkv_NED(query_lane(n, h) + c) * dims.scale; }
   workgroupBarrier();
   let lane = local % CHUNKS;
   let share = local / CHUNKS;
   var y: array<Lane, OWN>;
   var most = HIDDEN;
   var sum = 0.0;
-  for (var start = 0u; start < seen; start += TEAM) {
+  for (var start = first_seen(seen); start < seen; start += TEAM) {
     let count = min(seen - start, TEAM);
     var s = HIDDEN;
     if (local < count) {

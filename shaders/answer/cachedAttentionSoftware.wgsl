@@ -9,14 +9,13 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let h = index % dims.H;
   let first = load_seen_N2(2u * n);
   let seen = load_seen_N2(2u * n + 1u);
-  let scale = inverseSqrt(f32(dims.D));
   for (var c = 0u; c < CHUNKS; c++) {
-    q[c] = load_qkv_NED(query_lane(n, h) + c) * scale;
+    q[c] = load_qkv_NED(query_lane(n, h) + c) * dims.scale;
     y[c] = Lane();
   }
   var most = HIDDEN;
   var sum = 0.0;
-  for (var j = 0u; j < seen; j++) {
+  for (var j = first_seen(seen); j < seen; j++) {
     let k = key_place(first, j) + key_lane(h);
     let v = k + dims.K * CHUNKS;
     var dot = Lane();

@@ -1,5 +1,5 @@
 /**
- * Causal attention, what its three kernels share. Scores are never stored. The forward keeps one number a query and
+ * Attention, what its three kernels share: each row sees the keys from its first one (firstKeys.ts) to its own. Scores are never stored. The forward keeps one number a query and
  * head, the log of the sum of its exponentials (lse_BHT); the backward computes p = exp(s − lse) anew. So memory grows
  * with T, not T², and nothing is added atomically: one kernel owns the rows of queries (dq), one those of keys and
  * values (dk, dv).
@@ -24,16 +24,18 @@ import { at } from '../../swarm/base.ts';
 import type { GpuClass } from '../family/adapterFamily.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
 import { constantsText, lanePrelude, laneWidth } from '../kernel/lanes.ts';
-import { u32 } from '../kernel/slots.ts';
+import { f32, u32 } from '../kernel/slots.ts';
 import code from './attention.wgsl?raw';
 import tiles from './attentionTiles.wgsl?raw';
+import { drawFirstRows, firstKeys } from './firstKeys.ts';
 import { STRIP, scoresText, type Teams, TILE, type WrittenOut, weightedText } from './tileSteps.ts';
 import tilesOfFloats from './tilesOfFloats.wgsl?raw';
 import tilesOfLanes from './tilesOfLanes.wgsl?raw';
 
-export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('K'), u32('D')] as const;
+export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('K'), u32('D'), f32('scale')] as const;
 
 export const attentionSizes = ({ B, T, H, K, D }: AttentionDims) => ({
+  first_BT: B * T,
   qkv_BTED: B * T * (H + 2 * K) * D,
   y_BTHD: B * T * H * D,
   lse_BHT: B * H * T,
@@ -43,10 +45,15 @@ export const attentionSizes = ({ B, T, H, K, D }: AttentionDims) => ({
 });
 
 /** Widths of heads come again where they can: each is a text of its own, and takes a second to compile. */
-export const ATTENTION_CASES: readonly AttentionDims[] = [
+const SHAPES: readonly Omit<FirstKeyDims, 'scale'>[] = [
   { B: 1, T: 1, H: 1, K: 1, D: 1 },
-  { B: 2, T: 7, H: 3, K: 3, D: 5 },
+  { B: 2, T: 150, H: 3, K: 3, D: 5, W: 40, L: 61 },
   { B: 3, T: 37, H: 5, K: 5, D: 20 },
+  { B: 2, T: 105, H: 6, K: 2, D: 20, W: 200, L: 13 },
+  { B: 3, T: 70, H: 2, K: 2, D: 20, W: 8 },
+  { B: 1, T: 75, H: 2, K: 2, D: 80, W: 3 },
+  { B: 1, T: 150, H: 3, K: 3, D: 5, W: 1 },
+  { B: 2, T: 7, H: 3, K: 3, D: 5 },
   { B: 4, T: 64, H: 4, K: 4, D: 32 },
   { B: 1, T: 70, H: 2, K: 2, D: 80 },
   { B: 1, T: 70, H: 2, K: 2, D: 128 },
@@ -56,8 +63,18 @@ export const ATTENTION_CASES: readonly AttentionDims[] = [
   { B: 1, T: 70, H: 6, K: 2, D: 64 },
   { B: 1, T: 75, H: 2, K: 1, D: 37 },
 ];
+/** Scores by the width of a head, and by something else. */
+export const ATTENTION_CASES: readonly FirstKeyDims[] = SHAPES.map((dims, i) => ({
+  ...dims,
+  scale: (i % 3 === 1 ? 1.4 : 1) * dims.D ** -0.5,
+}));
 
-export type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
+export type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D' | 'scale'>;
+/**
+ * With what first keys are made of, which is no dim of the kernels: windows of W rows (absent, or past T: none), by which a
+ * launch's time is predicted, and examples of at most L rows at random (absent: one).
+ */
+type FirstKeyDims = AttentionDims & Partial<Dims<'W' | 'L'>>;
 
 interface AttentionBody {
   readonly name: string;
@@ -84,6 +101,31 @@ export function attentionKernel<Tensor extends string, Case extends string>(
 /** The same kernel as a class of GPUs gets it; itself where it is none of these. */
 export const inStepsOf = (kernel: Kernel, gpuClass: GpuClass): Kernel =>
   gpuClass === 'wide' ? ((ofWide.get(kernel) as Kernel | undefined) ?? kernel) : kernel;
+
+export function fillFirstKeys(
+  { first_BT }: Arrays<'first_BT'>,
+  { B, T, W = T, L = 0 }: FirstKeyDims,
+  random: () => number,
+) {
+  const firstRows = L > 0 ? drawFirstRows(B * T, T, L, random) : null;
+  first_BT.set(firstKeys(B * T, T, firstRows, W));
+}
+
+/** What a backward is given: first keys, and what the forward leaves. */
+export function fillFromForward(
+  arrays: Arrays<'qkv_BTED' | 'first_BT' | 'y_BTHD' | 'lse_BHT'>,
+  dims: AttentionDims,
+  random: () => number,
+): void {
+  fillFirstKeys(arrays, dims, random);
+  attentionForwardCpu(arrays, dims);
+}
+
+/** Pairs of a row and a key that it sees, of running text. */
+export const seenPairs = ({ B, T, W = T }: FirstKeyDims): number => {
+  const w = Math.min(W, T);
+  return B * (w * T - (w * (w - 1)) / 2);
+};
 
 /** A GPU's invocations of a tile, or of a team, as in attentionTiles.wgsl. */
 const TILE_INVOCATIONS = 64;
@@ -140,36 +182,38 @@ export const attentionPlace = ({ T, H, K, D }: AttentionDims, b: number, h: numb
 
 /** Row i of one head: y, and the log of the sum of its exponentials. */
 export function attentionRow(
-  qkv_BTED: Arrays[string],
+  { qkv_BTED, first_BT }: Arrays<'qkv_BTED' | 'first_BT'>,
   dims: AttentionDims,
   [b, h, i]: readonly [number, number, number],
 ): { readonly y_D: readonly number[]; readonly logSum: number } {
-  const { D } = dims;
+  const { T, D, scale } = dims;
   const place = attentionPlace(dims, b, h);
   const s: number[] = [];
-  for (let j = 0; j <= i; j++) {
+  const first = at(first_BT, b * T + i);
+  for (let j = first; j <= i; j++) {
     let dot = 0;
     for (let d = 0; d < D; d++) dot += at(qkv_BTED, place.q(i, d)) * at(qkv_BTED, place.k(j, d));
-    s.push(dot / Math.sqrt(D));
+    s.push(dot * scale);
   }
   const most = s.reduce((largest, value) => Math.max(largest, value), Number.NEGATIVE_INFINITY);
   const logSum = most + Math.log(s.reduce((sum, value) => sum + Math.exp(value - most), 0));
   const y_D = Array.from({ length: D }, (_, d) =>
-    s.reduce((sum, value, j) => sum + Math.exp(value - logSum) * at(qkv_BTED, place.v(j, d)), 0),
+    s.reduce((sum, value, j) => sum + Math.exp(value - logSum) * at(qkv_BTED, place.v(first + j, d)), 0),
   );
   return { y_D, logSum };
 }
 
 export function attentionForwardCpu(
-  { qkv_BTED, y_BTHD, lse_BHT }: Arrays<'qkv_BTED' | 'y_BTHD' | 'lse_BHT'>,
+  arrays: Arrays<'qkv_BTED' | 'first_BT' | 'y_BTHD' | 'lse_BHT'>,
   dims: AttentionDims,
 ): void {
+  const { y_BTHD, lse_BHT } = arrays;
   const { B, T, H } = dims;
   for (let b = 0; b < B; b++) {
     for (let h = 0; h < H; h++) {
       const place = attentionPlace(dims, b, h);
       for (let i = 0; i < T; i++) {
-        const { y_D, logSum } = attentionRow(qkv_BTED, dims, [b, h, i]);
+        const { y_D, logSum } = attentionRow(arrays, dims, [b, h, i]);
         lse_BHT[place.row(i)] = logSum;
         y_D.forEach((y, d) => {
           y_BTHD[place.y(i, d)] = y;
@@ -195,7 +239,7 @@ export const attentionSpread = ({ T }: AttentionDims) => ({ lse_BHT: [Math.log((
 /** Sums over T rows, of sums over D. */
 export const attentionSlack = ({ T }: AttentionDims): number => Math.max(1, Math.sqrt(T) / 8);
 
-/** p_ij and ds_ij/√D of one head, float64, as functions of (i, j) with j ≤ i; delta_i = dy_i·y_i is given. */
+/** p_ij and scale·ds_ij of one head, float64, as functions of (i, j) with a key j that row i sees; delta_i = dy_i·y_i is given. */
 export function attentionGradients(
   { qkv_BTED, lse_BHT, dy_BTHD }: Arrays<'qkv_BTED' | 'lse_BHT' | 'dy_BTHD'>,
   delta_BHT: Arrays[string],
@@ -204,7 +248,7 @@ export function attentionGradients(
   h: number,
 ) {
   const place = attentionPlace(dims, b, h);
-  const scale = 1 / Math.sqrt(dims.D);
+  const { scale } = dims;
   const p = (i: number, j: number): number => {
     let dot = 0;
     for (let d = 0; d < dims.D; d++) dot += at(qkv_BTED, place.q(i, d)) * at(qkv_BTED, place.k(j, d));

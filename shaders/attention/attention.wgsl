@@ -11,6 +11,10 @@ const C6 = 6u % SLICE;
 const C7 = 7u % SLICE;
 const HIDDEN = -3.0e38;
 
+// The first key that each of four rows sees.
+fn firsts_of(rows: vec4u) -> vec4u {
+  return vec4u(load_first_BT(rows.x), load_first_BT(rows.y), load_first_BT(rows.z), load_first_BT(rows.w));
+}
 fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 

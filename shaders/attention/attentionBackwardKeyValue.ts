@@ -1,5 +1,5 @@
 /**
- * Causal attention, backward, second part: the keys' and values' parts of dqkv (the queries' part is left as it is), from
+ * Attention, backward, second part: the keys' and values' parts of dqkv (the queries' part is left as it is), from
  * lse_BHT of the forward and delta_BHT of attentionBackwardQuery.
  */
 
@@ -10,7 +10,6 @@ import {
   ATTENTION_CASES,
   ATTENTION_DIMS,
   type AttentionDims,
-  attentionForwardCpu,
   attentionGradients,
   attentionKernel,
   attentionPlace,
@@ -20,7 +19,10 @@ import {
   attentionSpread,
   cutOfHead,
   drawRows,
+  fillFirstKeys,
+  fillFromForward,
   MOST_STRIPS,
+  seenPairs,
 } from './attention.ts';
 import together from './attentionBackwardKeyValue.wgsl?raw';
 import apart from './attentionBackwardKeyValueApart.wgsl?raw';
@@ -31,7 +33,7 @@ import { STRIP } from './tileSteps.ts';
 
 /** dk and dv of row j of a head of keys, over all heads of queries that read it. */
 function rowOfKey(
-  arrays: Arrays<'qkv_BTED' | 'lse_BHT' | 'delta_BHT' | 'dy_BTHD'>,
+  arrays: Arrays<'qkv_BTED' | 'first_BT' | 'lse_BHT' | 'delta_BHT' | 'dy_BTHD'>,
   dims: AttentionDims,
   [b, keyHead, j]: readonly [number, number, number],
 ): { readonly dk_D: Float64Array; readonly dv_D: Float64Array } {
@@ -43,6 +45,7 @@ function rowOfKey(
     const place = attentionPlace(dims, b, h);
     const { p, ds } = attentionGradients(arrays, delta_BHT, dims, b, h);
     for (let i = j; i < T; i++) {
+      if (at(arrays.first_BT, b * T + i) > j) continue;
       const [pij, dsij] = [p(i, j), ds(i, j)];
       for (let d = 0; d < D; d++) {
         dk_D[d] = at(dk_D, d) + dsij * at(qkv_BTED, place.q(i, d));
@@ -58,6 +61,7 @@ export const attentionBackwardKeyValue = attentionKernel((writtenOut) =>
     name: 'attention.backwardKeyValue',
     tensors: [
       half(read('qkv_BTED')),
+      read('first_BT', 'u32'),
       by(1, read('lse_BHT')),
       by(1, read('delta_BHT')),
       half(read('dy_BTHD')),
@@ -99,11 +103,12 @@ export const attentionBackwardKeyValue = attentionKernel((writtenOut) =>
           ];
         }),
       slack: attentionSlack,
+      words: fillFirstKeys,
     },
     cases: ATTENTION_CASES,
-    fill({ qkv_BTED, lse_BHT, delta_BHT, dy_BTHD }, dims) {
+    fill({ qkv_BTED, first_BT, lse_BHT, delta_BHT, dy_BTHD }, dims, random) {
       const y_BTHD = new Float32Array(dy_BTHD.length);
-      attentionForwardCpu({ qkv_BTED, y_BTHD, lse_BHT }, dims);
+      fillFromForward({ qkv_BTED, first_BT, y_BTHD, lse_BHT }, dims, random);
       const { B, T, H, D } = dims;
       for (let n = 0; n < B * T; n++) {
         for (let h = 0; h < H; h++) {
@@ -114,9 +119,9 @@ export const attentionBackwardKeyValue = attentionKernel((writtenOut) =>
       }
     },
     tolerance: { absolute: 2e-5, relative: 3e-6 },
-    cost: ({ B, T, H, K, D }) => ({
-      flops: 4 * B * H * T * (T + 1) * D,
-      bytes: 4 * B * T * ((2 * H + 4 * K) * D + 2 * H),
+    cost: (dims) => ({
+      flops: 8 * seenPairs(dims) * dims.H * dims.D,
+      bytes: 4 * dims.B * dims.T * ((2 * dims.H + 4 * dims.K) * dims.D + 2 * dims.H),
     }),
   }),
 );

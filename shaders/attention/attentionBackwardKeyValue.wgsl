@@ -45,12 +45,14 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var dv0 = Tile(); var dv1 = Tile();
   for (var h = key_head * heads; h < (key_head + 1u) * heads; h++) {
     for (var query = first; query < dims.T; query += TILE) {
+      if (is_past(first, sample_row + query)) { break; }
       let staged = sample_row + inside(rows_of(query + at.r));
       let q_at = staged * row_lanes + h * CHUNKS;
       let y_at = staged * width + h * CHUNKS;
       let queries = rows_of(query + at.c);
       let rows = (b * dims.H + h) * dims.T + inside(queries);
-      keep_weights(at, p_of(scores_of(at, k_at, q_at), keys, queries, rows));
+      let s = scores_of(at, k_at, q_at);
+      keep_weights(at, p_of(s, keys, queries, rows, firsts_of(sample_row + inside(queries))));
       var dp = mat4x4f();
       stage_dy(at, v_at, y_at, 0u);
       dp = strip_scores(dp, at, 0u);

@@ -44,15 +44,15 @@ fn part_of_dp(at: Place, team: u32, v_at: vec4u, y_at: vec4u) -> mat4x4f {
 }
 
 // The second team leaves its part where the weights go, and the first one makes p of both.
-fn keep_p(at: Place, team: u32, part: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u) {
+fn keep_p(at: Place, team: u32, part: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u, firsts: vec4u) {
   if (team == 1u) { keep_weights(at, part); }
   workgroupBarrier();
-  if (team == 0u) { keep_weights(at, p_of(part + kept_weights(at), keys, queries, rows)); }
+  if (team == 0u) { keep_weights(at, p_of(part + kept_weights(at), keys, queries, rows, firsts)); }
   workgroupBarrier();
 }
-// The weights that were kept are p; from here on they are ds = p·(dp − δ)/√D, again of both parts of dp.
+// The weights that were kept are p; from here on they are ds = scale·p·(dp − δ), again of both parts of dp.
 fn keep_both_ds(at: Place, team: u32, part: mat4x4f, rows: vec4u) {
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
   let p = kept_weights(at);
   workgroupBarrier();
   if (team == 1u) { keep_weights(at, part); }
@@ -85,12 +85,14 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var dv0 = Tile(); var dv1 = Tile();
   for (var h = key_head * heads; h < (key_head + 1u) * heads; h++) {
     for (var query = first; query < dims.T; query += TILE) {
+      if (is_past(first, sample_row + query)) { break; }
       let staged = sample_row + inside(rows_of(query + at.r));
       let q_at = staged * row_lanes + h * CHUNKS;
       let y_at = staged * width + h * CHUNKS;
       let queries = rows_of(query + at.c);
       let rows = (b * dims.H + h) * dims.T + inside(queries);
-      keep_p(at, team, part_of_scores(at, team, k_at, q_at), keys, queries, rows);
+      let s = part_of_scores(at, team, k_at, q_at);
+      keep_p(at, team, s, keys, queries, rows, firsts_of(sample_row + inside(queries)));
       dv0 = add_strip(dv0, at, team, dy_tile(y_at, in_strip(slice + at.c)));
       dv1 = add_strip(dv1, at, team, dy_tile(y_at, in_strip(slice + 2u * STRIP + at.c)));
       keep_both_ds(at, team, part_of_dp(at, team, v_at, y_at), rows);

@@ -19,7 +19,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let lanes = min(SLICE, CHUNKS - slice);
   let k_lane = width + key_head * CHUNKS;
   let v_lane = k_lane + dims.K * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
 
   for (var i = 0u; i < 4u * lanes; i++) {
     let row = (sample_row + min(key + i % 4u, last)) * row_lanes + slice + i / 4u;
@@ -35,6 +35,8 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     let head = b * dims.H + h;
     let head_lane = h * CHUNKS;
     for (var query = key; query < dims.T; query++) {
+      let first_key = load_first_BT(sample_row + query);
+      if (first_key > key + 3u) { break; } // no later query sees an earlier key
       let q_row = (sample_row + query) * row_lanes + head_lane;
       let y_row = (sample_row + query) * width + head_lane;
       let q0 = qkv_lane(q_row, slice); let g0 = dy_lane(y_row, slice);
@@ -62,7 +64,8 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
           }
         }
       }
-      let p = select(vec4f(0), exp(s * scale - load_lse_BHT(head * dims.T + query)), key + STEPS <= vec4u(query));
+      let is_seen = (key + STEPS >= vec4u(first_key)) & (key + STEPS <= vec4u(query));
+      let p = select(vec4f(0), exp(s * scale - load_lse_BHT(head * dims.T + query)), is_seen);
       let ds = p * (dp - load_delta_BHT(head * dims.T + query)) * scale;
       dk0 += outer(q0, ds); dv0 += outer(g0, p);
       dk1 += outer(q1, ds); dv1 += outer(g1, p);

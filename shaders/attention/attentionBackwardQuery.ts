@@ -1,5 +1,5 @@
 /**
- * Causal attention, backward, first part: delta_BHT = rowsum(dy·y) and the queries' part of dqkv (those of keys and values
+ * Attention, backward, first part: delta_BHT = rowsum(dy·y) and the queries' part of dqkv (those of keys and values
  * are left as they are). Runs before attentionBackwardKeyValue, which reads delta.
  */
 
@@ -10,7 +10,6 @@ import {
   ATTENTION_CASES,
   ATTENTION_DIMS,
   type AttentionDims,
-  attentionForwardCpu,
   attentionGradients,
   attentionKernel,
   attentionPlace,
@@ -19,6 +18,9 @@ import {
   attentionSource,
   attentionSpread,
   drawRows,
+  fillFirstKeys,
+  fillFromForward,
+  seenPairs,
 } from './attention.ts';
 import gpu from './attentionBackwardQuery.wgsl?raw';
 import shared from './attentionBackwardQueryShared.wgsl?raw';
@@ -37,16 +39,17 @@ function deltaOf({ y_BTHD, dy_BTHD }: Arrays<'y_BTHD' | 'dy_BTHD'>, dims: Attent
 
 /** dq of row i. */
 function rowOfQuery(
-  arrays: Arrays<'qkv_BTED' | 'lse_BHT' | 'dy_BTHD'>,
+  arrays: Arrays<'qkv_BTED' | 'first_BT' | 'lse_BHT' | 'dy_BTHD'>,
   delta_BHT: Arrays[string],
   dims: AttentionDims,
   [b, h, i]: Row,
 ): number[] {
   const place = attentionPlace(dims, b, h);
   const { ds } = attentionGradients(arrays, delta_BHT, dims, b, h);
-  const dsRow = Array.from({ length: i + 1 }, (_, j) => ds(i, j));
+  const first = at(arrays.first_BT, b * dims.T + i);
+  const dsRow = Array.from({ length: i + 1 - first }, (_, j) => ds(i, first + j));
   return Array.from({ length: dims.D }, (_, d) =>
-    dsRow.reduce((sum, value, j) => sum + value * at(arrays.qkv_BTED, place.k(j, d)), 0),
+    dsRow.reduce((sum, value, j) => sum + value * at(arrays.qkv_BTED, place.k(first + j, d)), 0),
   );
 }
 
@@ -55,6 +58,7 @@ export const attentionBackwardQuery = attentionKernel((writtenOut) =>
     name: 'attention.backwardQuery',
     tensors: [
       half(read('qkv_BTED')),
+      read('first_BT', 'u32'),
       half(read('y_BTHD')),
       by(1, read('lse_BHT')),
       half(read('dy_BTHD')),
@@ -104,13 +108,14 @@ export const attentionBackwardQuery = attentionKernel((writtenOut) =>
           ];
         }),
       slack: attentionSlack,
+      words: fillFirstKeys,
     },
     cases: ATTENTION_CASES,
-    fill: attentionForwardCpu,
+    fill: fillFromForward,
     tolerance: { absolute: 1e-5, relative: 3e-6 },
-    cost: ({ B, T, H, K, D }) => ({
-      flops: 3 * B * H * T * (T + 1) * D,
-      bytes: 4 * B * T * ((4 * H + 2 * K) * D + 2 * H),
+    cost: (dims) => ({
+      flops: 6 * seenPairs(dims) * dims.H * dims.D,
+      bytes: 4 * dims.B * dims.T * ((4 * dims.H + 2 * dims.K) * dims.D + 2 * dims.H),
     }),
   }),
 );

@@ -29,7 +29,8 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let queries = rows_of(first + at.r);
   let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
   let y_at = (sample_row + inside(queries)) * width + h * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let firsts = firsts_of(sample_row + inside(queries));
+  let scale = dims.scale;
 
   var part = vec4f(0);
   for (var c = at.c; c < CHUNKS; c += SIDE) { part += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
@@ -46,7 +47,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   }
 
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
-  for (var key = 0u; key <= first; key += TILE) {
+  for (var key = first_tile(sample_row + first); key <= first; key += TILE) {
     let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
     let k_at = staged + k_lane;
     let v_at = staged + v_lane;
@@ -61,10 +62,10 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     // p waits in workgroup memory: with dp and the sums beside it the registers would not do.
     let keys = rows_of(key + at.c);
     keep_weights(at, mat4x4f(
-      select(vec4f(0), exp(s[0] * scale - l), vec4u(keys.x) <= queries),
-      select(vec4f(0), exp(s[1] * scale - l), vec4u(keys.y) <= queries),
-      select(vec4f(0), exp(s[2] * scale - l), vec4u(keys.z) <= queries),
-      select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries),
+      select(vec4f(0), exp(s[0] * scale - l), seen_by(queries, firsts, keys.x)),
+      select(vec4f(0), exp(s[1] * scale - l), seen_by(queries, firsts, keys.y)),
+      select(vec4f(0), exp(s[2] * scale - l), seen_by(queries, firsts, keys.z)),
+      select(vec4f(0), exp(s[3] * scale - l), seen_by(queries, firsts, keys.w)),
     ));
     var dp = mat4x4f();
     for (var strip = 0u; strip < CHUNKS; strip += STRIP) {

@@ -32,7 +32,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
   var dq4 = Tile(); var dq5 = Tile(); var dq6 = Tile(); var dq7 = Tile();
 
-  for (var key = 0u; key <= min(at.first + 3u, at.last); key++) {
+  for (var key = at.firsts.x; key <= min(at.first + 3u, at.last); key++) {
     let k_row = (at.sample_row + key) * at.row_lanes + at.k_lane;
     let v_row = k_row + dims.K * CHUNKS;
     let k0 = qkv_lane(k_row, slice);
@@ -61,7 +61,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
         }
       }
     }
-    let p = select(vec4f(0), exp(s * at.scale - l), vec4u(key) <= at.first + STEPS);
+    let p = select(vec4f(0), exp(s * at.scale - l), seen_by(at, key));
     let ds = p * (dp - d) * at.scale;
     dq0 += outer(k0, ds); dq1 += outer(k1, ds); dq2 += outer(k2, ds); dq3 += outer(k3, ds);
     if (SLICE > 4u) {

@@ -1,6 +1,6 @@
 /**
- * Causal attention without its T×T matrix (online softmax: Dao et al. 2022, algorithm 1). For each head, with j ≤ i:
- *   s_ij = q_i·k_j/√D,   lse_i = log Σ_j exp s_ij,   y_i = Σ_j exp(s_ij − lse_i)·v_j
+ * Attention without its T×T matrix (online softmax: Dao et al. 2022, algorithm 1). For each head, with first_i ≤ j ≤ i:
+ *   s_ij = scale·q_i·k_j,   lse_i = log Σ_j exp s_ij,   y_i = Σ_j exp(s_ij − lse_i)·v_j
  * See attention.ts for the layout and how work is cut.
  */
 
@@ -18,6 +18,8 @@ import {
   attentionSource,
   cutOfHead,
   drawRows,
+  fillFirstKeys,
+  seenPairs,
 } from './attention.ts';
 import gpu from './attentionForward.wgsl?raw';
 import slices from './attentionForwardSlices.wgsl?raw';
@@ -27,7 +29,7 @@ import queries from './attentionQueries.wgsl?raw';
 export const attentionForward = attentionKernel((writtenOut) =>
   kernel({
     name: 'attention.forward',
-    tensors: [half(read('qkv_BTED')), half(readWrite('y_BTHD')), by(1, readWrite('lse_BHT'))],
+    tensors: [half(read('qkv_BTED')), read('first_BT', 'u32'), half(readWrite('y_BTHD')), by(1, readWrite('lse_BHT'))],
     dims: ATTENTION_DIMS,
     sizes: attentionSizes,
     source: (family, { D }) => {
@@ -37,17 +39,22 @@ export const attentionForward = attentionKernel((writtenOut) =>
     },
     cpu: attentionForwardCpu,
     sampled: {
-      draw: ({ qkv_BTED }, dims, random, count) =>
+      draw: (arrays, dims, random, count) =>
         drawRows(dims, dims.H, random, count).flatMap(([b, h, i]) => {
           const place = attentionPlace(dims, b, h);
-          const { y_D, logSum } = attentionRow(qkv_BTED, dims, [b, h, i]);
+          const { y_D, logSum } = attentionRow(arrays, dims, [b, h, i]);
           const lse = { tensor: 'lse_BHT' as const, index: place.row(i), value: logSum };
           return [lse, ...y_D.map((value, d) => ({ tensor: 'y_BTHD' as const, index: place.y(i, d), value }))];
         }),
       slack: attentionSlack,
+      words: fillFirstKeys,
     },
     cases: ATTENTION_CASES,
+    fill: fillFirstKeys,
     tolerance: { absolute: 3e-6, relative: 2e-6 },
-    cost: ({ B, T, H, K, D }) => ({ flops: 2 * B * H * T * (T + 1) * D, bytes: 4 * B * T * (2 * (H + K) * D + H) }),
+    cost: (dims) => ({
+      flops: 4 * seenPairs(dims) * dims.H * dims.D,
+      bytes: 4 * dims.B * dims.T * (2 * (dims.H + dims.K) * dims.D + dims.H),
+    }),
   }),
 );

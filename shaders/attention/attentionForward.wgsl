@@ -28,13 +28,14 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let v_lane = k_lane + dims.K * CHUNKS;
   let queries = rows_of(first + at.r);
   let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let firsts = firsts_of(sample_row + inside(queries));
+  let scale = dims.scale;
 
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
   var most = vec4f(HIDDEN); // of each own query: largest score so far,
   var sum = vec4f(0); // and this invocation's part of the sum of exp(score − largest)
 
-  for (var key = 0u; key <= first; key += TILE) {
+  for (var key = first_tile(sample_row + first); key <= first; key += TILE) {
     let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
     var s = mat4x4f();
     for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
@@ -46,10 +47,10 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     }
     // Those keys that a query may not see get a score whose exp is 0.
     let keys = rows_of(key + at.c);
-    let s0 = select(vec4f(HIDDEN), s[0] * scale, vec4u(keys.x) <= queries);
-    let s1 = select(vec4f(HIDDEN), s[1] * scale, vec4u(keys.y) <= queries);
-    let s2 = select(vec4f(HIDDEN), s[2] * scale, vec4u(keys.z) <= queries);
-    let s3 = select(vec4f(HIDDEN), s[3] * scale, vec4u(keys.w) <= queries);
+    let s0 = select(vec4f(HIDDEN), s[0] * scale, seen_by(queries, firsts, keys.x));
+    let s1 = select(vec4f(HIDDEN), s[1] * scale, seen_by(queries, firsts, keys.y));
+    let s2 = select(vec4f(HIDDEN), s[2] * scale, seen_by(queries, firsts, keys.z));
+    let s3 = select(vec4f(HIDDEN), s[3] * scale, seen_by(queries, firsts, keys.w));
     across[local % (SIDE * SIDE)] = max(max(s0, s1), max(s2, s3));
     workgroupBarrier();
     let most_new = max(most, largest_across(at));

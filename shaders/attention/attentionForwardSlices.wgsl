@@ -10,7 +10,9 @@ fn store(at: vec4u, query: u32, chunk: u32, tile: Tile) {
   if (query + 3u < dims.T) { store_y_BTHD(at.w + chunk, tile[3]); }
 }
 // A query's scores with four keys; those it may not see get a value whose exp is 0.
-fn visible(s: vec4f, keys: vec4u, query: u32) -> vec4f { return select(vec4f(HIDDEN), s, keys <= vec4u(query)); }
+fn visible(s: vec4f, keys: vec4u, query: u32, first: u32) -> vec4f {
+  return select(vec4f(HIDDEN), s, (keys >= vec4u(first)) & (keys <= vec4u(query)));
+}
 
 fn run(group: vec3u, groups: vec3u, local: u32) {
   let id = vec3u(group.x * HEADS + local, group.yz);
@@ -26,17 +28,17 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
   var sum = vec4f(0);
 
-  for (var key = 0u; key <= at.first; key += 4u) {
+  for (var key = at.firsts.x / 4u * 4u; key <= at.first; key += 4u) {
     let keys = key + STEPS;
     let k_at = (at.sample_row + min(keys, vec4u(at.last))) * at.row_lanes + at.k_lane;
     var s = mat4x4f();
     for (var c = 0u; c < CHUNKS; c++) {
       s += scores(qkv_tile(k_at, c), qkv_tile(q_at, c));
     }
-    let s0 = visible(s[0] * at.scale, keys, at.first);
-    let s1 = visible(s[1] * at.scale, keys, at.first + 1u);
-    let s2 = visible(s[2] * at.scale, keys, at.first + 2u);
-    let s3 = visible(s[3] * at.scale, keys, at.first + 3u);
+    let s0 = visible(s[0] * at.scale, keys, at.first, at.firsts.x);
+    let s1 = visible(s[1] * at.scale, keys, at.first + 1u, at.firsts.y);
+    let s2 = visible(s[2] * at.scale, keys, at.first + 2u, at.firsts.z);
+    let s3 = visible(s[3] * at.scale, keys, at.first + 3u, at.firsts.w);
     let most_new = max(most, vec4f(largest4(s0), largest4(s1), largest4(s2), largest4(s3)));
     let p = mat4x4f(exp(s0 - most_new.x), exp(s1 - most_new.y), exp(s2 - most_new.z), exp(s3 - most_new.w));
     let shrink = exp(most - most_new);

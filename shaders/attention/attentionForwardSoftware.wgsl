@@ -17,7 +17,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
   var sum = vec4f(0);
 
-  for (var key = 0u; key <= min(at.first + 3u, at.last); key++) {
+  for (var key = at.firsts.x; key <= min(at.first + 3u, at.last); key++) {
     let k_row = (at.sample_row + key) * at.row_lanes + at.k_lane;
     let v_row = k_row + dims.K * CHUNKS;
     var s = qkv_lane(k_row, 0u) * kept[0] + qkv_lane(k_row, 1u) * kept[1];
@@ -26,7 +26,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
       s += qkv_lane(k_row, 4u) * kept[C4] + qkv_lane(k_row, 5u) * kept[C5];
       s += qkv_lane(k_row, 6u) * kept[C6] + qkv_lane(k_row, 7u) * kept[C7];
     }
-    s = select(vec4f(HIDDEN), s * at.scale, vec4u(key) <= at.first + STEPS);
+    s = select(vec4f(HIDDEN), s * at.scale, seen_by(at, key));
     let most_new = max(most, s);
     let p = exp(s - most_new);
     let shrink = exp(most - most_new);

@@ -31,6 +31,13 @@ fn in_width(tile: Tile, chunk: u32) -> Tile {
   return tile;
 }
 
+// Which of the own queries see a key.
+fn seen_by(queries: vec4u, firsts: vec4u, key: u32) -> vec4<bool> {
+  return (vec4u(key) >= firsts) & (vec4u(key) <= queries);
+}
+// The tile of keys at which a tile of queries begins: its first query sees the least key.
+fn first_tile(row: u32) -> u32 { return load_first_BT(row) / TILE * TILE; }
+
 // Lane c of rows r, r + 8, … of a strip.
 fn stage_own(at: Place, tile: Tile) {
   let i = at.r % SIDE * PITCH + at.c % SIDE;

@@ -1,5 +1,5 @@
-// answer.attention.gpu for {N:3,H:6,K:2,D:20,P:16,T:208,R:208,L:13}
-struct Dims { N: u32, H: u32, K: u32, D: u32, P: u32, T: u32 }
+// answer.attention.gpu for {N:3,H:6,K:2,D:20,P:16,T:208,W:208,scale:0.25,R:208,L:13}
+struct Dims { N: u32, H: u32, K: u32, D: u32, P: u32, T: u32, W: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_NED: array<vec4f>;
 fn load_qkv_NED(i: u32) -> vec4f { return qkv_NED[i]; }
@@ -61,6 +61,9 @@ fn team_largest(lane: u32, value: f32) -> f32 {
 }
 const HIDDEN = -3.4e38; // the score of a key that is not seen
 
+// The first of the keys that a row sees: the last W of all.
+fn first_seen(seen: u32) -> u32 { return seen - min(seen, dims.W); }
+
 // Where key j of the list that begins at `first` lies in the cache, in lanes: the first head of its keys.
 fn key_place(first: u32, j: u32) -> u32 {
   return (load_pages_L(first + j / dims.P) * dims.P + j % dims.P) * 2u * dims.K * CHUNKS;
@@ -81,15 +84,14 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let h = group.x;
   let first = load_seen_N2(2u * n);
   let seen = load_seen_N2(2u * n + 1u);
-  let scale = inverseSqrt(f32(dims.D));
-  for (var c = local; c < CHUNKS; c += TEAM) { q[c] = load_qkv_NED(query_lane(n, h) + c) * scale; }
+  for (var c = local; c < CHUNKS; c += TEAM) { q[c] = load_qkv_NED(query_lane(n, h) + c) * dims.scale; }
   workgroupBarrier();
   let lane = local % CHUNKS;
   let share = local / CHUNKS;
   var y: array<Lane, OWN>;
   var most = HIDDEN;
   var sum = 0.0;
-  for (var start = 0u; start < seen; start += TEAM) {
+  for (var start = first_seen(seen); start < seen; start += TEAM) {
     let count = min(seen - start, TEAM);
     var s = HIDDEN;
     if (local < count) {

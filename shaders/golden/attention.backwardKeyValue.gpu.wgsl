@@ -1,15 +1,17 @@
-// attention.backwardKeyValue.gpu for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.backwardKeyValue.gpu for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
-@group(0) @binding(1) var<storage, read> lse_BHT: array<f32>;
+@group(0) @binding(1) var<storage, read> first_BT: array<u32>;
+fn load_first_BT(i: u32) -> u32 { return first_BT[i]; }
+@group(0) @binding(2) var<storage, read> lse_BHT: array<f32>;
 fn load_lse_BHT(i: u32) -> f32 { return lse_BHT[i]; }
-@group(0) @binding(2) var<storage, read> delta_BHT: array<f32>;
+@group(0) @binding(3) var<storage, read> delta_BHT: array<f32>;
 fn load_delta_BHT(i: u32) -> f32 { return delta_BHT[i]; }
-@group(0) @binding(3) var<storage, read> dy_BTHD: array<f32>;
+@group(0) @binding(4) var<storage, read> dy_BTHD: array<f32>;
 fn load_dy_BTHD(i: u32) -> f32 { return dy_BTHD[i]; }
-@group(0) @binding(4) var<storage, read_write> dqkv_BTED: array<f32>;
+@group(0) @binding(5) var<storage, read_write> dqkv_BTED: array<f32>;
 fn load_dqkv_BTED(i: u32) -> f32 { return dqkv_BTED[i]; }
 fn store_dqkv_BTED(i: u32, value: f32) { dqkv_BTED[i] = value; }
 // A lane is one float: for lengths that four does not divide. Twin of wide.wgsl; a kernel is written for both.
@@ -50,6 +52,10 @@ const C6 = 6u % SLICE;
 const C7 = 7u % SLICE;
 const HIDDEN = -3.0e38;
 
+// The first key that each of four rows sees.
+fn firsts_of(rows: vec4u) -> vec4u {
+  return vec4u(load_first_BT(rows.x), load_first_BT(rows.y), load_first_BT(rows.z), load_first_BT(rows.w));
+}
 fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 
@@ -104,6 +110,13 @@ fn in_width(tile: Tile, chunk: u32) -> Tile {
   if (WHOLE < CHUNKS && chunk >= CHUNKS) { return Tile(); }
   return tile;
 }
+
+// Which of the own queries see a key.
+fn seen_by(queries: vec4u, firsts: vec4u, key: u32) -> vec4<bool> {
+  return (vec4u(key) >= firsts) & (vec4u(key) <= queries);
+}
+// The tile of keys at which a tile of queries begins: its first query sees the least key.
+fn first_tile(row: u32) -> u32 { return load_first_BT(row) / TILE * TILE; }
 
 // Lane c of rows r, r + 8, … of a strip.
 fn stage_own(at: Place, tile: Tile) {
@@ -173,7 +186,7 @@ fn weighted(before: Tile, at: Place) -> Tile {
 }
 // Backward of causal attention, the keys' and values' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i),
 // ds_ij = p_ij·(dy_i·v_j − δ_i) and i ≥ j:
-//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
+//   dk_j = scale·Σ_i ds_ij·q_i,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
 
 // Four rows of a tensor at lane `chunk` after each row's start.
 fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
@@ -197,20 +210,22 @@ fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
   if (rows.z < dims.T) { store_dqkv_BTED(at.z + chunk, tile[2]); }
   if (rows.w < dims.T) { store_dqkv_BTED(at.w + chunk, tile[3]); }
 }
-// p of the scores; queries past the end see no key. `rows`: where the queries' lse lies.
-fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u) -> mat4x4f {
-  let scale = 1.0 / sqrt(f32(dims.D));
+// Whether the queries from this row on see none of a tile of keys: rows see no earlier key than those before them.
+fn is_past(first: u32, row: u32) -> bool { return load_first_BT(row) >= first + TILE; }
+// p of the scores; queries past the end see no key. `rows`: where the queries' lse lies. `firsts`: of the keys that they see.
+fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u, firsts: vec4u) -> mat4x4f {
+  let scale = dims.scale;
   let seeing = select(vec4u(0), queries + 1u, queries < vec4u(dims.T));
   return mat4x4f(
-    select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), keys < vec4u(seeing.x)),
-    select(vec4f(0), exp(s[1] * scale - load_lse_BHT(rows.y)), keys < vec4u(seeing.y)),
-    select(vec4f(0), exp(s[2] * scale - load_lse_BHT(rows.z)), keys < vec4u(seeing.z)),
-    select(vec4f(0), exp(s[3] * scale - load_lse_BHT(rows.w)), keys < vec4u(seeing.w)),
+    select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), (keys >= vec4u(firsts.x)) & (keys < vec4u(seeing.x))),
+    select(vec4f(0), exp(s[1] * scale - load_lse_BHT(rows.y)), (keys >= vec4u(firsts.y)) & (keys < vec4u(seeing.y))),
+    select(vec4f(0), exp(s[2] * scale - load_lse_BHT(rows.z)), (keys >= vec4u(firsts.z)) & (keys < vec4u(seeing.z))),
+    select(vec4f(0), exp(s[3] * scale - load_lse_BHT(rows.w)), (keys >= vec4u(firsts.w)) & (keys < vec4u(seeing.w))),
   );
 }
 // The weights that were kept are p; from here on they are ds.
 fn keep_ds(at: Place, dp: mat4x4f, rows: vec4u) {
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
   let p = kept_weights(at);
   keep_weights(at, mat4x4f(
     p[0] * (dp[0] - load_delta_BHT(rows.x)) * scale, p[1] * (dp[1] - load_delta_BHT(rows.y)) * scale,
@@ -264,12 +279,14 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var dv0 = Tile(); var dv1 = Tile();
   for (var h = key_head * heads; h < (key_head + 1u) * heads; h++) {
     for (var query = first; query < dims.T; query += TILE) {
+      if (is_past(first, sample_row + query)) { break; }
       let staged = sample_row + inside(rows_of(query + at.r));
       let q_at = staged * row_lanes + h * CHUNKS;
       let y_at = staged * width + h * CHUNKS;
       let queries = rows_of(query + at.c);
       let rows = (b * dims.H + h) * dims.T + inside(queries);
-      keep_weights(at, p_of(scores_of(at, k_at, q_at), keys, queries, rows));
+      let s = scores_of(at, k_at, q_at);
+      keep_weights(at, p_of(s, keys, queries, rows, firsts_of(sample_row + inside(queries))));
       var dp = mat4x4f();
       stage_dy(at, v_at, y_at, 0u);
       dp = strip_scores(dp, at, 0u);

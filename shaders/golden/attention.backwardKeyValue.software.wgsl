@@ -1,15 +1,17 @@
-// attention.backwardKeyValue.software for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.backwardKeyValue.software for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
-@group(0) @binding(1) var<storage, read> lse_BHT: array<f32>;
+@group(0) @binding(1) var<storage, read> first_BT: array<u32>;
+fn load_first_BT(i: u32) -> u32 { return first_BT[i]; }
+@group(0) @binding(2) var<storage, read> lse_BHT: array<f32>;
 fn load_lse_BHT(i: u32) -> f32 { return lse_BHT[i]; }
-@group(0) @binding(2) var<storage, read> delta_BHT: array<f32>;
+@group(0) @binding(3) var<storage, read> delta_BHT: array<f32>;
 fn load_delta_BHT(i: u32) -> f32 { return delta_BHT[i]; }
-@group(0) @binding(3) var<storage, read> dy_BTHD: array<f32>;
+@group(0) @binding(4) var<storage, read> dy_BTHD: array<f32>;
 fn load_dy_BTHD(i: u32) -> f32 { return dy_BTHD[i]; }
-@group(0) @binding(4) var<storage, read_write> dqkv_BTED: array<f32>;
+@group(0) @binding(5) var<storage, read_write> dqkv_BTED: array<f32>;
 fn load_dqkv_BTED(i: u32) -> f32 { return dqkv_BTED[i]; }
 fn store_dqkv_BTED(i: u32, value: f32) { dqkv_BTED[i] = value; }
 // A lane is one float: for lengths that four does not divide. Twin of wide.wgsl; a kernel is written for both.
@@ -50,6 +52,10 @@ const C6 = 6u % SLICE;
 const C7 = 7u % SLICE;
 const HIDDEN = -3.0e38;
 
+// The first key that each of four rows sees.
+fn firsts_of(rows: vec4u) -> vec4u {
+  return vec4u(load_first_BT(rows.x), load_first_BT(rows.y), load_first_BT(rows.z), load_first_BT(rows.w));
+}
 fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 
@@ -74,7 +80,7 @@ fn qkv_lane(row: u32, chunk: u32) -> Lane {
 }
 // Backward of causal attention, the keys' and values' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i),
 // ds_ij = p_ij·(dy_i·v_j − δ_i) and i ≥ j:
-//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
+//   dk_j = scale·Σ_i ds_ij·q_i,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
 
 // Four rows of a tensor at lane `chunk` after each row's start.
 fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
@@ -110,7 +116,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let lanes = min(SLICE, CHUNKS - slice);
   let k_lane = width + key_head * CHUNKS;
   let v_lane = k_lane + dims.K * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
 
   for (var i = 0u; i < 4u * lanes; i++) {
     let row = (sample_row + min(key + i % 4u, last)) * row_lanes + slice + i / 4u;
@@ -126,6 +132,8 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     let head = b * dims.H + h;
     let head_lane = h * CHUNKS;
     for (var query = key; query < dims.T; query++) {
+      let first_key = load_first_BT(sample_row + query);
+      if (first_key > key + 3u) { break; } // no later query sees an earlier key
       let q_row = (sample_row + query) * row_lanes + head_lane;
       let y_row = (sample_row + query) * width + head_lane;
       let q0 = qkv_lane(q_row, slice); let g0 = dy_lane(y_row, slice);
@@ -153,7 +161,8 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
           }
         }
       }
-      let p = select(vec4f(0), exp(s * scale - load_lse_BHT(head * dims.T + query)), key + STEPS <= vec4u(query));
+      let is_seen = (key + STEPS >= vec4u(first_key)) & (key + STEPS <= vec4u(query));
+      let p = select(vec4f(0), exp(s * scale - load_lse_BHT(head * dims.T + query)), is_seen);
       let ds = p * (dp - load_delta_BHT(head * dims.T + query)) * scale;
       dk0 += outer(q0, ds); dv0 += outer(g0, p);
       dk1 += outer(q1, ds); dv1 += outer(g1, p);

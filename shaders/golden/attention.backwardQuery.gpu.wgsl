@@ -1,18 +1,20 @@
-// attention.backwardQuery.gpu for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.backwardQuery.gpu for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
-@group(0) @binding(1) var<storage, read> y_BTHD: array<f32>;
+@group(0) @binding(1) var<storage, read> first_BT: array<u32>;
+fn load_first_BT(i: u32) -> u32 { return first_BT[i]; }
+@group(0) @binding(2) var<storage, read> y_BTHD: array<f32>;
 fn load_y_BTHD(i: u32) -> f32 { return y_BTHD[i]; }
-@group(0) @binding(2) var<storage, read> lse_BHT: array<f32>;
+@group(0) @binding(3) var<storage, read> lse_BHT: array<f32>;
 fn load_lse_BHT(i: u32) -> f32 { return lse_BHT[i]; }
-@group(0) @binding(3) var<storage, read> dy_BTHD: array<f32>;
+@group(0) @binding(4) var<storage, read> dy_BTHD: array<f32>;
 fn load_dy_BTHD(i: u32) -> f32 { return dy_BTHD[i]; }
-@group(0) @binding(4) var<storage, read_write> delta_BHT: array<f32>;
+@group(0) @binding(5) var<storage, read_write> delta_BHT: array<f32>;
 fn load_delta_BHT(i: u32) -> f32 { return delta_BHT[i]; }
 fn store_delta_BHT(i: u32, value: f32) { delta_BHT[i] = value; }
-@group(0) @binding(5) var<storage, read_write> dqkv_BTED: array<f32>;
+@group(0) @binding(6) var<storage, read_write> dqkv_BTED: array<f32>;
 fn load_dqkv_BTED(i: u32) -> f32 { return dqkv_BTED[i]; }
 fn store_dqkv_BTED(i: u32, value: f32) { dqkv_BTED[i] = value; }
 // A lane is one float: for lengths that four does not divide. Twin of wide.wgsl; a kernel is written for both.
@@ -53,6 +55,10 @@ const C6 = 6u % SLICE;
 const C7 = 7u % SLICE;
 const HIDDEN = -3.0e38;
 
+// The first key that each of four rows sees.
+fn firsts_of(rows: vec4u) -> vec4u {
+  return vec4u(load_first_BT(rows.x), load_first_BT(rows.y), load_first_BT(rows.z), load_first_BT(rows.w));
+}
 fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 
@@ -107,6 +113,13 @@ fn in_width(tile: Tile, chunk: u32) -> Tile {
   if (WHOLE < CHUNKS && chunk >= CHUNKS) { return Tile(); }
   return tile;
 }
+
+// Which of the own queries see a key.
+fn seen_by(queries: vec4u, firsts: vec4u, key: u32) -> vec4<bool> {
+  return (vec4u(key) >= firsts) & (vec4u(key) <= queries);
+}
+// The tile of keys at which a tile of queries begins: its first query sees the least key.
+fn first_tile(row: u32) -> u32 { return load_first_BT(row) / TILE * TILE; }
 
 // Lane c of rows r, r + 8, … of a strip.
 fn stage_own(at: Place, tile: Tile) {
@@ -175,7 +188,7 @@ fn weighted(before: Tile, at: Place) -> Tile {
   return sum;
 }
 // Backward of causal attention, the queries' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i), j ≤ i:
-//   δ_i = dy_i·y_i (kept for the other part),   ds_ij = p_ij·(dy_i·v_j − δ_i),   dq_i = Σ_j ds_ij·k_j/√D
+//   δ_i = dy_i·y_i (kept for the other part),   ds_ij = p_ij·(dy_i·v_j − δ_i),   dq_i = scale·Σ_j ds_ij·k_j
 
 // Four rows of a tensor at lane `chunk` after each row's start.
 fn y_tile(rows: vec4u, chunk: u32) -> Tile {
@@ -221,7 +234,8 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let queries = rows_of(first + at.r);
   let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
   let y_at = (sample_row + inside(queries)) * width + h * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let firsts = firsts_of(sample_row + inside(queries));
+  let scale = dims.scale;
 
   var part = vec4f(0);
   for (var c = at.c; c < CHUNKS; c += SIDE) { part += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }
@@ -238,7 +252,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   }
 
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
-  for (var key = 0u; key <= first; key += TILE) {
+  for (var key = first_tile(sample_row + first); key <= first; key += TILE) {
     let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
     let k_at = staged + k_lane;
     let v_at = staged + v_lane;
@@ -253,10 +267,10 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     // p waits in workgroup memory: with dp and the sums beside it the registers would not do.
     let keys = rows_of(key + at.c);
     keep_weights(at, mat4x4f(
-      select(vec4f(0), exp(s[0] * scale - l), vec4u(keys.x) <= queries),
-      select(vec4f(0), exp(s[1] * scale - l), vec4u(keys.y) <= queries),
-      select(vec4f(0), exp(s[2] * scale - l), vec4u(keys.z) <= queries),
-      select(vec4f(0), exp(s[3] * scale - l), vec4u(keys.w) <= queries),
+      select(vec4f(0), exp(s[0] * scale - l), seen_by(queries, firsts, keys.x)),
+      select(vec4f(0), exp(s[1] * scale - l), seen_by(queries, firsts, keys.y)),
+      select(vec4f(0), exp(s[2] * scale - l), seen_by(queries, firsts, keys.z)),
+      select(vec4f(0), exp(s[3] * scale - l), seen_by(queries, firsts, keys.w)),
     ));
     var dp = mat4x4f();
     for (var strip = 0u; strip < CHUNKS; strip += STRIP) {

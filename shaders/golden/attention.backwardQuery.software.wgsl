@@ -1,18 +1,20 @@
-// attention.backwardQuery.software for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.backwardQuery.software for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
-@group(0) @binding(1) var<storage, read> y_BTHD: array<f32>;
+@group(0) @binding(1) var<storage, read> first_BT: array<u32>;
+fn load_first_BT(i: u32) -> u32 { return first_BT[i]; }
+@group(0) @binding(2) var<storage, read> y_BTHD: array<f32>;
 fn load_y_BTHD(i: u32) -> f32 { return y_BTHD[i]; }
-@group(0) @binding(2) var<storage, read> lse_BHT: array<f32>;
+@group(0) @binding(3) var<storage, read> lse_BHT: array<f32>;
 fn load_lse_BHT(i: u32) -> f32 { return lse_BHT[i]; }
-@group(0) @binding(3) var<storage, read> dy_BTHD: array<f32>;
+@group(0) @binding(4) var<storage, read> dy_BTHD: array<f32>;
 fn load_dy_BTHD(i: u32) -> f32 { return dy_BTHD[i]; }
-@group(0) @binding(4) var<storage, read_write> delta_BHT: array<f32>;
+@group(0) @binding(5) var<storage, read_write> delta_BHT: array<f32>;
 fn load_delta_BHT(i: u32) -> f32 { return delta_BHT[i]; }
 fn store_delta_BHT(i: u32, value: f32) { delta_BHT[i] = value; }
-@group(0) @binding(5) var<storage, read_write> dqkv_BTED: array<f32>;
+@group(0) @binding(6) var<storage, read_write> dqkv_BTED: array<f32>;
 fn load_dqkv_BTED(i: u32) -> f32 { return dqkv_BTED[i]; }
 fn store_dqkv_BTED(i: u32, value: f32) { dqkv_BTED[i] = value; }
 // A lane is one float: for lengths that four does not divide. Twin of wide.wgsl; a kernel is written for both.
@@ -53,6 +55,10 @@ const C6 = 6u % SLICE;
 const C7 = 7u % SLICE;
 const HIDDEN = -3.0e38;
 
+// The first key that each of four rows sees.
+fn firsts_of(rows: vec4u) -> vec4u {
+  return vec4u(load_first_BT(rows.x), load_first_BT(rows.y), load_first_BT(rows.z), load_first_BT(rows.w));
+}
 fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 
@@ -76,7 +82,7 @@ fn qkv_lane(row: u32, chunk: u32) -> Lane {
   return lane;
 }
 // Backward of causal attention, the queries' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i), j ≤ i:
-//   δ_i = dy_i·y_i (kept for the other part),   ds_ij = p_ij·(dy_i·v_j − δ_i),   dq_i = Σ_j ds_ij·k_j/√D
+//   δ_i = dy_i·y_i (kept for the other part),   ds_ij = p_ij·(dy_i·v_j − δ_i),   dq_i = scale·Σ_j ds_ij·k_j
 
 // Four rows of a tensor at lane `chunk` after each row's start.
 fn y_tile(rows: vec4u, chunk: u32) -> Tile {
@@ -103,24 +109,32 @@ struct Queries {
   head_lane: u32,
   k_lane: u32, // of the keys that this head reads
   scale: f32, // of a score
+  firsts: vec4u, // of the keys that each sees; the first query's is the least
 }
 
 fn has_queries(id: vec3u) -> bool { return id.x < dims.B * dims.H && id.y < (dims.T + 3u) / 4u; }
+
+// Which of the four see a key.
+fn seen_by(at: Queries, key: u32) -> vec4<bool> { return (vec4u(key) >= at.firsts) & (vec4u(key) <= at.first + STEPS); }
 
 fn queries_of(id: vec3u) -> Queries {
   let tiles = (dims.T + 3u) / 4u;
   let width = dims.H * CHUNKS;
   let h = id.x % dims.H;
+  let first = 4u * (tiles - 1u - id.y); // the longest walks start first
+  let last = dims.T - 1u;
+  let sample_row = (id.x / dims.H) * dims.T;
   return Queries(
     id.x,
-    4u * (tiles - 1u - id.y), // the longest walks start first
-    dims.T - 1u,
-    (id.x / dims.H) * dims.T,
+    first,
+    last,
+    sample_row,
     width,
     width + 2u * dims.K * CHUNKS,
     h * CHUNKS,
     width + h / (dims.H / dims.K) * CHUNKS,
-    1.0 / sqrt(f32(dims.D)),
+    dims.scale,
+    firsts_of(sample_row + min(first + STEPS, vec4u(last))),
   );
 }
 // For software adapters, where loads are what costs: an invocation keeps its four queries' slices of q and dy in private
@@ -157,7 +171,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var dq0 = Tile(); var dq1 = Tile(); var dq2 = Tile(); var dq3 = Tile();
   var dq4 = Tile(); var dq5 = Tile(); var dq6 = Tile(); var dq7 = Tile();
 
-  for (var key = 0u; key <= min(at.first + 3u, at.last); key++) {
+  for (var key = at.firsts.x; key <= min(at.first + 3u, at.last); key++) {
     let k_row = (at.sample_row + key) * at.row_lanes + at.k_lane;
     let v_row = k_row + dims.K * CHUNKS;
     let k0 = qkv_lane(k_row, slice);
@@ -186,7 +200,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
         }
       }
     }
-    let p = select(vec4f(0), exp(s * at.scale - l), vec4u(key) <= at.first + STEPS);
+    let p = select(vec4f(0), exp(s * at.scale - l), seen_by(at, key));
     let ds = p * (dp - d) * at.scale;
     dq0 += outer(k0, ds); dq1 += outer(k1, ds); dq2 += outer(k2, ds); dq3 += outer(k3, ds);
     if (SLICE > 4u) {

@@ -1,12 +1,14 @@
-// attention.forward.gpu for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.forward.gpu for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
-@group(0) @binding(1) var<storage, read_write> y_BTHD: array<f32>;
+@group(0) @binding(1) var<storage, read> first_BT: array<u32>;
+fn load_first_BT(i: u32) -> u32 { return first_BT[i]; }
+@group(0) @binding(2) var<storage, read_write> y_BTHD: array<f32>;
 fn load_y_BTHD(i: u32) -> f32 { return y_BTHD[i]; }
 fn store_y_BTHD(i: u32, value: f32) { y_BTHD[i] = value; }
-@group(0) @binding(2) var<storage, read_write> lse_BHT: array<f32>;
+@group(0) @binding(3) var<storage, read_write> lse_BHT: array<f32>;
 fn load_lse_BHT(i: u32) -> f32 { return lse_BHT[i]; }
 fn store_lse_BHT(i: u32, value: f32) { lse_BHT[i] = value; }
 // A lane is one float: for lengths that four does not divide. Twin of wide.wgsl; a kernel is written for both.
@@ -47,6 +49,10 @@ const C6 = 6u % SLICE;
 const C7 = 7u % SLICE;
 const HIDDEN = -3.0e38;
 
+// The first key that each of four rows sees.
+fn firsts_of(rows: vec4u) -> vec4u {
+  return vec4u(load_first_BT(rows.x), load_first_BT(rows.y), load_first_BT(rows.z), load_first_BT(rows.w));
+}
 fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 
@@ -101,6 +107,13 @@ fn in_width(tile: Tile, chunk: u32) -> Tile {
   if (WHOLE < CHUNKS && chunk >= CHUNKS) { return Tile(); }
   return tile;
 }
+
+// Which of the own queries see a key.
+fn seen_by(queries: vec4u, firsts: vec4u, key: u32) -> vec4<bool> {
+  return (vec4u(key) >= firsts) & (vec4u(key) <= queries);
+}
+// The tile of keys at which a tile of queries begins: its first query sees the least key.
+fn first_tile(row: u32) -> u32 { return load_first_BT(row) / TILE * TILE; }
 
 // Lane c of rows r, r + 8, … of a strip.
 fn stage_own(at: Place, tile: Tile) {
@@ -198,13 +211,14 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let v_lane = k_lane + dims.K * CHUNKS;
   let queries = rows_of(first + at.r);
   let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let firsts = firsts_of(sample_row + inside(queries));
+  let scale = dims.scale;
 
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
   var most = vec4f(HIDDEN); // of each own query: largest score so far,
   var sum = vec4f(0); // and this invocation's part of the sum of exp(score − largest)
 
-  for (var key = 0u; key <= first; key += TILE) {
+  for (var key = first_tile(sample_row + first); key <= first; key += TILE) {
     let staged = (sample_row + inside(rows_of(key + at.r))) * row_lanes;
     var s = mat4x4f();
     for (var strip = 0u; strip < CHUNKS; strip += STRIP) {
@@ -216,10 +230,10 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
     }
     // Those keys that a query may not see get a score whose exp is 0.
     let keys = rows_of(key + at.c);
-    let s0 = select(vec4f(HIDDEN), s[0] * scale, vec4u(keys.x) <= queries);
-    let s1 = select(vec4f(HIDDEN), s[1] * scale, vec4u(keys.y) <= queries);
-    let s2 = select(vec4f(HIDDEN), s[2] * scale, vec4u(keys.z) <= queries);
-    let s3 = select(vec4f(HIDDEN), s[3] * scale, vec4u(keys.w) <= queries);
+    let s0 = select(vec4f(HIDDEN), s[0] * scale, seen_by(queries, firsts, keys.x));
+    let s1 = select(vec4f(HIDDEN), s[1] * scale, seen_by(queries, firsts, keys.y));
+    let s2 = select(vec4f(HIDDEN), s[2] * scale, seen_by(queries, firsts, keys.z));
+    let s3 = select(vec4f(HIDDEN), s[3] * scale, seen_by(queries, firsts, keys.w));
     across[local % (SIDE * SIDE)] = max(max(s0, s1), max(s2, s3));
     workgroupBarrier();
     let most_new = max(most, largest_across(at));

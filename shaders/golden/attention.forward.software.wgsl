@@ -1,12 +1,14 @@
-// attention.forward.software for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.forward.software for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
-@group(0) @binding(1) var<storage, read_write> y_BTHD: array<f32>;
+@group(0) @binding(1) var<storage, read> first_BT: array<u32>;
+fn load_first_BT(i: u32) -> u32 { return first_BT[i]; }
+@group(0) @binding(2) var<storage, read_write> y_BTHD: array<f32>;
 fn load_y_BTHD(i: u32) -> f32 { return y_BTHD[i]; }
 fn store_y_BTHD(i: u32, value: f32) { y_BTHD[i] = value; }
-@group(0) @binding(2) var<storage, read_write> lse_BHT: array<f32>;
+@group(0) @binding(3) var<storage, read_write> lse_BHT: array<f32>;
 fn load_lse_BHT(i: u32) -> f32 { return lse_BHT[i]; }
 fn store_lse_BHT(i: u32, value: f32) { lse_BHT[i] = value; }
 // A lane is one float: for lengths that four does not divide. Twin of wide.wgsl; a kernel is written for both.
@@ -47,6 +49,10 @@ const C6 = 6u % SLICE;
 const C7 = 7u % SLICE;
 const HIDDEN = -3.0e38;
 
+// The first key that each of four rows sees.
+fn firsts_of(rows: vec4u) -> vec4u {
+  return vec4u(load_first_BT(rows.x), load_first_BT(rows.y), load_first_BT(rows.z), load_first_BT(rows.w));
+}
 fn total4(x: vec4f) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest4(x: vec4f) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 
@@ -81,24 +87,32 @@ struct Queries {
   head_lane: u32,
   k_lane: u32, // of the keys that this head reads
   scale: f32, // of a score
+  firsts: vec4u, // of the keys that each sees; the first query's is the least
 }
 
 fn has_queries(id: vec3u) -> bool { return id.x < dims.B * dims.H && id.y < (dims.T + 3u) / 4u; }
+
+// Which of the four see a key.
+fn seen_by(at: Queries, key: u32) -> vec4<bool> { return (vec4u(key) >= at.firsts) & (vec4u(key) <= at.first + STEPS); }
 
 fn queries_of(id: vec3u) -> Queries {
   let tiles = (dims.T + 3u) / 4u;
   let width = dims.H * CHUNKS;
   let h = id.x % dims.H;
+  let first = 4u * (tiles - 1u - id.y); // the longest walks start first
+  let last = dims.T - 1u;
+  let sample_row = (id.x / dims.H) * dims.T;
   return Queries(
     id.x,
-    4u * (tiles - 1u - id.y), // the longest walks start first
-    dims.T - 1u,
-    (id.x / dims.H) * dims.T,
+    first,
+    last,
+    sample_row,
     width,
     width + 2u * dims.K * CHUNKS,
     h * CHUNKS,
     width + h / (dims.H / dims.K) * CHUNKS,
-    1.0 / sqrt(f32(dims.D)),
+    dims.scale,
+    firsts_of(sample_row + min(first + STEPS, vec4u(last))),
   );
 }
 // For software adapters, where loads are what costs, and heads of one slice: an invocation keeps its four queries in private
@@ -120,7 +134,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   var most = vec4f(HIDDEN); // of each query: largest score so far, and the sum of exp(score − largest)
   var sum = vec4f(0);
 
-  for (var key = 0u; key <= min(at.first + 3u, at.last); key++) {
+  for (var key = at.firsts.x; key <= min(at.first + 3u, at.last); key++) {
     let k_row = (at.sample_row + key) * at.row_lanes + at.k_lane;
     let v_row = k_row + dims.K * CHUNKS;
     var s = qkv_lane(k_row, 0u) * kept[0] + qkv_lane(k_row, 1u) * kept[1];
@@ -129,7 +143,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
       s += qkv_lane(k_row, 4u) * kept[C4] + qkv_lane(k_row, 5u) * kept[C5];
       s += qkv_lane(k_row, 6u) * kept[C6] + qkv_lane(k_row, 7u) * kept[C7];
     }
-    s = select(vec4f(HIDDEN), s * at.scale, vec4u(key) <= at.first + STEPS);
+    s = select(vec4f(HIDDEN), s * at.scale, seen_by(at, key));
     let most_new = max(most, s);
     let p = exp(s - most_new);
     let shrink = exp(most - most_new);

@@ -24,6 +24,8 @@ fn team_largest(lane: u32, value: f32) -> f32 { return value; }
 // The target apart from the others. Where it is nearly certain, 1 − probability has no digits left, so its loss and its
 // gradient are made of the others alone: while a row is walked, the target's logit is as low as floats go and adds 0.
 const LOWEST = -3.4e38;
+// Of a row that does not count.
+const NO_TARGET = 0xffffffffu;
 // Of the others: the largest logit and Σ exp(logit − most).
 struct Softmax { most: f32, sum: f32 }
 // Σ of the others' powers and the target's own, with the largest logit of all taken off: no exp overflows, one is 1.
@@ -85,10 +87,14 @@ fn softmax_of(n: u32, lane: u32) -> Softmax {
 }
 // Softmax cross-entropy of each row without a gradient, for evaluation:
 //   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target].
-// The logits are afterwards what they were.
+// The logits are afterwards what they were. A row without a target has a loss of 0.
 
 fn row(n: u32, lane: u32) {
   if (n >= dims.N) { return; }
+  if (load_targets_N(n) == NO_TARGET) {
+    if (lane == 0u) { store_loss_N(n, 0.0); }
+    return;
+  }
   let correct = take_target(n, lane);
   let softmax = softmax_of(n, lane);
   if (!has_target(n, lane)) { return; }

@@ -24,6 +24,8 @@ fn team_largest(lane: u32, value: f32) -> f32 { return value; }
 // The target apart from the others. Where it is nearly certain, 1 − probability has no digits left, so its loss and its
 // gradient are made of the others alone: while a row is walked, the target's logit is as low as floats go and adds 0.
 const LOWEST = -3.4e38;
+// Of a row that does not count.
+const NO_TARGET = 0xffffffffu;
 // Of the others: the largest logit and Σ exp(logit − most).
 struct Softmax { most: f32, sum: f32 }
 // Σ of the others' powers and the target's own, with the largest logit of all taken off: no exp overflows, one is 1.
@@ -93,13 +95,19 @@ fn write_gradients(n: u32, most: f32, slope: f32, lane: u32) {
 }
 // Softmax cross-entropy of each row, with its gradient written over the logits:
 //   loss[n] = log Σ_v exp(logits[n][v]) − logits[n][target],   logits[n] ← (softmax(logits[n]) − onehot(target))·scale,
-// of which the target's is −Σ of the others'.
+// of which the target's is −Σ of the others'. A row without a target has no loss, and leaves zeros.
 
 // The gradient of one of the others. `slope`: scale / Σ.
 fn gradient_of(logit: Lane, most: f32, slope: f32) -> Lane { return exp(logit - most) * slope; }
 
 fn row(n: u32, lane: u32) {
   if (n >= dims.N) { return; }
+  if (load_targets_N(n) == NO_TARGET) {
+    let chunks = dims.V / WIDTH;
+    for (var v = lane; v < chunks; v += TEAM) { store_logits_NV(n * chunks + v, Lane()); }
+    if (lane == 0u) { store_loss_N(n, 0.0); }
+    return;
+  }
   let own = take_target(n, lane);
   let softmax = softmax_of(n, lane);
   let correct = team_total(lane, own);

@@ -3,11 +3,13 @@ struct Dims { N: u32, T: u32, C: u32, F: u32, R: u32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> ids_N: array<u32>;
 fn load_ids_N(i: u32) -> u32 { return ids_N[i]; }
-@group(0) @binding(1) var<storage, read> token_VC: array<vec4f>;
+@group(0) @binding(1) var<storage, read> first_N: array<u32>;
+fn load_first_N(i: u32) -> u32 { return first_N[i]; }
+@group(0) @binding(2) var<storage, read> token_VC: array<vec4f>;
 fn load_token_VC(i: u32) -> vec4f { return token_VC[i]; }
-@group(0) @binding(2) var<storage, read> position_TC: array<vec4f>;
+@group(0) @binding(3) var<storage, read> position_TC: array<vec4f>;
 fn load_position_TC(i: u32) -> vec4f { return position_TC[i]; }
-@group(0) @binding(3) var<storage, read_write> x_NC: array<vec4f>;
+@group(0) @binding(4) var<storage, read_write> x_NC: array<vec4f>;
 fn load_x_NC(i: u32) -> vec4f { return x_NC[i]; }
 fn store_x_NC(i: u32, value: vec4f) { x_NC[i] = value; }
 // A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
@@ -18,7 +20,7 @@ fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 fn lane_element(x: Lane, i: u32) -> f32 { return x[i]; }
 fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
-// x[n] = token[ids[n] − F] + position[n mod T], where that is one of R rows; below F it is past all of them. One invocation for each lane of x_NC.
+// x[n] = token[ids[n] − F] + position[n mod T − first[n]], where that is one of R rows; below F it is past all of them. One invocation for each lane of x_NC.
 
 fn item(index: u32) {
   let chunks = dims.C / WIDTH;
@@ -27,7 +29,7 @@ fn item(index: u32) {
   let row = load_ids_N(n) - dims.F;
   if (row >= dims.R) { return; }
   let chunk = index % chunks;
-  store_x_NC(index, load_token_VC(row * chunks + chunk) + load_position_TC((n % dims.T) * chunks + chunk));
+  store_x_NC(index, load_token_VC(row * chunks + chunk) + load_position_TC((n % dims.T - load_first_N(n)) * chunks + chunk));
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

@@ -10,7 +10,7 @@
  * A tensor's name ends with its shape, one letter for each dim (`x_NC`: N rows of C), in the table, in WGSL and in the
  * reference alike; tensors without one are flat. The letters: N rows (samples × positions), C width of the stream,
  * T positions of a sample, B samples, H heads of queries, K heads of keys and of values, E = H + 2K heads in a row of
- * queries, keys and values, D width of a head, V vocabulary, I inner width of a SwiGLU. A product has letters of its own
+ * queries, keys and values, D width of a head, V vocabulary, I inner width of a gated unit. A product has letters of its own
  * (family/product.ts). The gradient of x is dx.
  */
 import type { Grid } from './grid.ts';
@@ -66,6 +66,8 @@ export interface Drawn {
 
 /** Single elements by the formula, for shapes whose whole reference takes too long (sampled.ts). */
 interface Sampled<Tensor extends string = string, Case extends string = string> {
+  /** Fills the inputs that are words (default: zeros). */
+  words?(arrays: Arrays<NoInfer<Tensor>>, dims: Dims<NoInfer<Case>>, random: () => number): void;
   /** Mean and deviation of the inputs whose numbers are not drawn with 0 and 1. */
   spread?(dims: Dims<Case>): Partial<Readonly<Record<Tensor, readonly [number, number]>>>;
   /** Some `count` elements, at random. The arrays hold the inputs. */

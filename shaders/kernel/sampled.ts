@@ -23,9 +23,15 @@ interface SampledRun {
   readonly seconds: number;
 }
 
+/** One tensor of words, filled by the kernel's own rule. */
+function words({ sampled }: Kernel, { name }: TensorSlot, length: number, dims: Dims) {
+  const values = new Uint32Array(length);
+  sampled?.words?.({ [name]: values }, dims, seededRandom(SEED));
+  return { values, kept: values };
+}
+
 /** A slot's numbers as they are kept, and as floats for the formula. */
 function repeated(slot: TensorSlot, length: number, turn: number, [mean, deviation]: readonly [number, number]) {
-  invariant(slot.type !== 'u32', `${slot.name} is no tensor of numbers`);
   const random = seededRandom(SEED + turn);
   const isHalf = slot.type === 'f16';
   const bits = new Uint16Array(isHalf ? STRETCH : 0);
@@ -61,11 +67,15 @@ export async function compareSampled(
   const owned: GPUBuffer[] = [];
   device.pushErrorScope('out-of-memory');
   device.pushErrorScope('validation');
-  const arrays: Record<string, Float32Array> = {};
+  const arrays: Record<string, Float32Array | Uint32Array> = {};
   const buffers: Record<string, BufferSlice> = {};
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
   for (const [turn, slot] of kernel.tensors.entries()) {
-    const { values, kept } = repeated(slot, sizes[slot.name] ?? 0, turn, spread[slot.name] ?? [0, 1]);
+    const length = sizes[slot.name] ?? 0;
+    const { values, kept } =
+      slot.type === 'u32'
+        ? words(kernel, slot, length, dims)
+        : repeated(slot, length, turn, spread[slot.name] ?? [0, 1]);
     arrays[slot.name] = values;
     const size = Math.max(16, kept.byteLength);
     const buffer = device.createBuffer({ label: `sampled ${kernel.name} ${slot.name}`, size, usage });

@@ -1,10 +1,12 @@
 /**
  * Softmax cross-entropy with its gradient: loss_N[n] = −log softmax(logits_NV[n])[targets_N[n]], unscaled, and the
- * logits become their own gradient, (softmax − onehot)·scale. With scale = 1/(tokens of the whole step) the gradients
- * of micro-batches add up to the gradient of the step's mean loss, however the step is split.
+ * logits become their own gradient, (softmax − onehot)·scale. A row without a target counts nothing:
+ * its loss and its gradient are 0. With scale = 1/(rows that count in the whole step) the gradients of micro-batches add up
+ * to the gradient of the step's mean loss, however the step is split.
  */
 
 import { at } from '../../swarm/base.ts';
+import { NO_TARGET } from '../../swarm/run/data.ts';
 import { kernel } from '../kernel/kernel.ts';
 import { laneWidth, rowSource, WIDE_TEAM } from '../kernel/lanes.ts';
 import { by, f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
@@ -34,6 +36,11 @@ export const crossEntropy = kernel({
     ),
   cpu({ logits_NV, targets_N, loss_N }, { N, V, scale }) {
     for (let n = 0; n < N; n++) {
+      if (at(targets_N, n) === NO_TARGET) {
+        loss_N[n] = 0;
+        logits_NV.fill(0, n * V, (n + 1) * V);
+        continue;
+      }
       const { loss, gradient } = softmaxRow(logits_NV.slice(n * V, (n + 1) * V), 0, V, at(targets_N, n));
       loss_N[n] = loss;
       for (let v = 0; v < V; v++) logits_NV[n * V + v] = gradient(v) * scale;

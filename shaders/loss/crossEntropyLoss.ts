@@ -1,6 +1,7 @@
-/** Softmax cross-entropy of each row, loss_N[n] = −log softmax(logits_NV[n])[targets_N[n]], without a gradient. */
+/** Softmax cross-entropy of each row, loss_N[n] = −log softmax(logits_NV[n])[targets_N[n]], without a gradient; 0 without a target. */
 
 import { at } from '../../swarm/base.ts';
+import { NO_TARGET } from '../../swarm/run/data.ts';
 import { fillBelow } from '../kernel/fill.ts';
 import { type Arrays, type Dims, kernel } from '../kernel/kernel.ts';
 import { laneWidth, rowSource, WIDE_TEAM } from '../kernel/lanes.ts';
@@ -27,7 +28,10 @@ export const crossEntropyLoss = kernel({
       ({ N }) => N,
     ),
   cpu({ logits_NV, targets_N, loss_N }, { N, V }) {
-    for (let n = 0; n < N; n++) loss_N[n] = softmaxRow(logits_NV, n, V, at(targets_N, n)).loss;
+    for (let n = 0; n < N; n++) {
+      const target = at(targets_N, n);
+      loss_N[n] = target === NO_TARGET ? 0 : softmaxRow(logits_NV, n, V, target).loss;
+    }
   },
   cases: [
     { N: 1, V: 1 },
@@ -42,7 +46,7 @@ export const crossEntropyLoss = kernel({
   cost: ({ N, V }) => ({ flops: 3 * N * V, bytes: 4 * N * V }),
 });
 
-/** Logits far apart in the odd rows (an exp without the maximum taken off overflows), and targets below V. */
+/** Logits far apart in the odd rows (an exp without the maximum taken off overflows), and targets below V; each fourth row has none. */
 export function fillLogits(
   { logits_NV, targets_N }: Arrays<'logits_NV' | 'targets_N'>,
   { N, V }: Dims<'N' | 'V'>,
@@ -50,6 +54,7 @@ export function fillLogits(
 ): void {
   for (let n = 1; n < N; n += 2) for (let v = 0; v < V; v++) logits_NV[n * V + v] = at(logits_NV, n * V + v) * 20 + 100;
   fillBelow(targets_N, V, random);
+  for (let n = 2; n < N; n += 4) targets_N[n] = NO_TARGET;
 }
 
 /**

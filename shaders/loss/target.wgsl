@@ -1,6 +1,8 @@
 // The target apart from the others. Where it is nearly certain, 1 − probability has no digits left, so its loss and its
 // gradient are made of the others alone: while a row is walked, the target's logit is as low as floats go and adds 0.
 const LOWEST = -3.4e38;
+// Of a row that does not count.
+const NO_TARGET = 0xffffffffu;
 // Of the others: the largest logit and Σ exp(logit − most).
 struct Softmax { most: f32, sum: f32 }
 // Σ of the others' powers and the target's own, with the largest logit of all taken off: no exp overflows, one is 1.

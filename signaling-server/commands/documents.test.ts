@@ -128,7 +128,7 @@ describe('docs/run-file.md', () => {
 });
 
 test('the example files are what they are called', () => {
-  for (const name of ['run', 'gpt2-small'])
+  for (const name of ['run', 'gpt2-small', 'questions'])
     expect(parseRunFile(jsonOf(`docs/examples/${name}.json`), name)).toMatchObject({ ok: true });
   expect(parseCluster(jsonOf('docs/examples/cluster.json'), 'it')).toMatchObject({ ok: true });
   for (const name of ['schedule', 'shared-line'])

@@ -20,6 +20,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   assign: async () => (await import('./assign.ts')).addAssignCommand,
   simulate: async () => (await import('./simulate.ts')).addSimulateCommand,
   plan: async () => (await import('./plan.ts')).addPlanCommand,
+  examples: async () => (await import('./examples.ts')).addExamplesCommand,
   'plan-thread': async () => (await import('../planning/planThread.ts')).addPlanThreadCommand,
   'copy-thread': async () => (await import('../store/copyThread.ts')).addCopyThreadCommand,
   'snapshot-thread': async () => (await import('../store/copyThread.ts')).addSnapshotThreadCommand,

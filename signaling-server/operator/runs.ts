@@ -38,7 +38,7 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
       globalBatchSize: file.train.globalBatchSize,
       sequenceLength: file.train.sequenceLength,
       learningRate: file.train.optimizer.learningRate,
-      dataTokens: data.tokens,
+      dataTokens: data.kind === 'rows' ? data.tokens / 3 : data.tokens,
       checkpoints: store.checkpoints(name).map((checkpoint) => ({
         ...checkpoint,
         samplesAfter: samples.filter((sample) => sample.committedSteps > checkpoint.committedSteps).length,
@@ -64,7 +64,9 @@ export async function createRun(data: DataDirectory, draft: RunDraft, nowMs: num
   const tokens =
     draft.text === null
       ? success(document)
-      : await withTextFiles(data, draft.text, (path) => prepareTokens(file.value, path, data.blobs));
+      : await withTextFiles(data, draft.text, (path) =>
+          prepareTokens(file.value, path, data.blobs, { date: new Date(nowMs) }),
+        );
   if (!tokens.ok) return tokens;
   // Two operators may have pressed at once: the second one finds the name taken.
   if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);

@@ -41,7 +41,7 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
   const memory = new DonorMemories(model, file);
   const counts = new RunCounts(store.lastEventMs(name, 'checkpoint'));
   const { train, precision } = file;
-  const windows = windowCount(document.evaluation?.tokens ?? 0, train.sequenceLength);
+  const windows = document.evaluation === null ? 0 : windowCount(document.evaluation, train.sequenceLength);
   const { islands, sequenceLength: sequence } = train;
   const sizes = { model, sequence, wire: precision.wire, asked: precision.compute, islands };
   const network = new Network(options, { ...sizes, rounds: Math.ceil(windows / train.globalBatchSize) });

@@ -11,8 +11,8 @@ import { sampleText } from '../texts/sampleText.ts';
 import { openTokenizer } from '../texts/tokenizer.ts';
 import { openWeights } from '../weights/weights.ts';
 import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
-import { exportRun } from './exportRun.ts';
-import { factsOf, parseDocument } from './runDocument.ts';
+import { exportRun, storedText } from './exportRun.ts';
+import { factsOf, parseDocument, windowCounts } from './runDocument.ts';
 
 const TEXT = 'All human beings are born free and equal. Все люди рождаются свободными. 人人生而自由。\n'.repeat(40);
 const golden = (name: string): string => fileURLToPath(new URL(`../../e2e/golden/tokenizer/${name}`, import.meta.url));
@@ -73,6 +73,41 @@ test('[DA1] [DA6] a run with a tokenizer keeps its ids, its order and its tokeni
   expect([...decodeShard(shard?.buffer ?? new ArrayBuffer(), 2)]).toEqual(await tokenizer.value.encode(TEXT));
   tokenizer.value.close();
   expect(factsOf(document())).toMatchObject({ order: { type: 'shuffled', seed: 5 } });
+});
+
+test('[DA9] a run on chats keeps their windows, its own chat template and the date that it was made', async () => {
+  const messages = ['user', 'assistant'].map((role) => ({ role, content: `free and equal ${role}` }));
+  writeFileSync(join(folder, 'chats.jsonl'), `${JSON.stringify({ messages })}\n`.repeat(3));
+  writeFileSync(
+    join(folder, 'own.jinja'),
+    "{{ strftime_now('%Y') }}{% for m in messages %}{{ m.content }}{% endfor %}",
+  );
+  writeFileSync(join(folder, 'chat_template.jinja'), 'another one');
+  const files = ['chats.jsonl'];
+  const chats = {
+    data: { ...runFile.data, files, format: 'chat', packing: false, chatTemplate: 'own.jinja' },
+    evaluation: { files },
+    train: { ...runFile.train, sequenceLength: 16 },
+  };
+  expect(await reason(writeRun(chats))).toBe('accepted');
+  const { data: list, evaluation, tokenizer } = document();
+  expect(list).toMatchObject({ kind: 'rows', tokens: 3 * 3 * 16, bytesPerToken: 2 });
+  expect(evaluation).toEqual(list);
+  const counts = await windowCounts(document(), data.blobs);
+  expect(counts.data).toHaveLength(3);
+  expect(new Set(counts.data).size).toBe(1);
+  expect(factsOf(document()).data).toEqual(list);
+  expect(await storedText(tokenizer, data.blobs, 'chat_template.jinja')).toContain('strftime_now');
+  data.close();
+  await open(); // sweeps what nothing needs
+  expect(await reason(writeRun(chats))).toBe('accepted');
+  // A file that is lost is made again with the run's date: the same windows.
+  const [shard = ''] = list.shards;
+  rmSync(data.blobs.path(shard));
+  expect(await reason(writeRun(chats))).toBe('accepted');
+  expect(await data.blobs.problem(shard)).toBeNull();
+  writeFileSync(join(folder, 'own.jinja'), 'b');
+  expect(await reason(writeRun(chats))).toContain('is known in DIR/data with another content');
 });
 
 test('it is exported with its tokenizer, also after the files are gone, and sampled with it', async () => {

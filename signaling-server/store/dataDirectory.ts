@@ -118,7 +118,8 @@ export async function addRun(data: DataDirectory, path: string, options: AddOpti
         'expected the same run file, data and initial weights, or a name of its own',
     );
   const isWhole = await isContentWhole(data, known.document, data.store.checkpoint(file.name, 0));
-  const content = isWhole ? null : await storeContent(data, file, path, progress);
+  const date = new Date(data.store.createdAtMs(file.name));
+  const content = isWhole ? null : await storeContent(data, file, path, { date, progress });
   return content === null || content.ok ? success(file.name) : content;
 }
 
@@ -128,7 +129,8 @@ async function addNewRun(
   path: string,
   { progress, note }: Required<Pick<AddOptions, 'progress' | 'note'>>,
 ): Promise<Result<string>> {
-  const content = await storeContent(data, file, path, progress);
+  const madeAtMs = wallMs(); // its own date, which a chat template may ask for
+  const content = await storeContent(data, file, path, { date: new Date(madeAtMs), progress });
   if (!content.ok) return content;
   const sources = await hashSources(file, path, progress);
   if (!sources.ok) return sources;
@@ -138,7 +140,7 @@ async function addNewRun(
       `${path}: init has an lm_head.weight that differs from the embedding: the head is trained and exported untied`,
     );
   const contentHash = hashOf([file, sources.value]);
-  data.store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest), wallMs());
+  data.store.addRun(file.name, contentHash, JSON.stringify(document), JSON.stringify(manifest), madeAtMs);
   return success(file.name);
 }
 
@@ -155,13 +157,13 @@ async function storeContent(
   { blobs }: DataDirectory,
   file: RunFile,
   path: string,
-  progress: FileProgress,
+  options: { readonly date: Date; readonly progress: FileProgress },
 ): Promise<Result<{ readonly document: RunDocument; readonly manifest: Manifest }>> {
   const weights = await openInitialWeights(file, path);
   if (!weights.ok) return weights;
   const { model, tensorNames } = weights.value;
   try {
-    const tokens = await prepareTokens(file, path, blobs, progress);
+    const tokens = await prepareTokens(file, path, blobs, options);
     if (!tokens.ok) return tokens;
     const manifest = await storeInitialState(blobs, model, weights.value);
     if (!manifest.ok) return refusal(`${path}: init ${manifest.reason}`);

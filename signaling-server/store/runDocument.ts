@@ -8,7 +8,7 @@ import { isRecorded, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
-import type { BlobHash } from '../files/blobs.ts';
+import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import type { StoredFile } from '../texts/tokens.ts';
 import type { TensorNames } from '../weights/weights.ts';
 import type { Store } from './store.ts';
@@ -33,12 +33,30 @@ export function storedDocument(store: Store, name: string): RunDocument {
   return parseDocument(row.document);
 }
 
+const listHashes = ({ shards, counted }: TokenList): readonly BlobHash[] =>
+  counted === undefined ? shards : [...shards, counted];
+
 /** The blobs of its tokens and its tokenizer. */
 export const documentHashes = ({ data, evaluation, tokenizer }: RunDocument): BlobHash[] => [
-  ...data.shards,
-  ...(evaluation?.shards ?? []),
+  ...listHashes(data),
+  ...(evaluation === null ? [] : listHashes(evaluation)),
   ...tokenizer.map(({ hash }) => hash),
 ];
+
+/** How many rows of each window count; null: all of them, of text. */
+export interface WindowCounts {
+  readonly data: Uint32Array | null;
+  readonly evaluation: Uint32Array | null;
+}
+
+export async function windowCounts(
+  { data, evaluation }: RunDocument,
+  blobs: Pick<BlobStore, 'read'>,
+): Promise<WindowCounts> {
+  const countsOf = async (list: TokenList | null): Promise<Uint32Array | null> =>
+    list?.counted === undefined ? null : new Uint32Array(new Uint8Array(await blobs.read(list.counted)).buffer);
+  return { data: await countsOf(data), evaluation: await countsOf(evaluation) };
+}
 
 /** What a donor is told of the run. */
 export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
@@ -56,7 +74,7 @@ export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
 /** How often, and over how many windows, the held-out loss is taken: with islands, at meetings. */
 export function windowsOf({ file, evaluation }: RunDocument): { everySteps: number; windows: number } | null {
   if (file.evaluation === null || evaluation === null) return null;
-  const windows = windowCount(evaluation.tokens, file.train.sequenceLength);
+  const windows = windowCount(evaluation, file.train.sequenceLength);
   return { everySteps: wholeRounds(file.train, file.evaluation.everySteps), windows };
 }
 

@@ -7,7 +7,7 @@ import { at, got } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { type ReferenceTrainer, referenceTensors, referenceTrainer } from '../../swarm/reference/trainer.ts';
 import type { Window } from '../../swarm/reference/transformer.ts';
-import { decodeShard, SEQUENTIAL, windowCount, windowOfSample, windowTokens } from '../../swarm/run/data.ts';
+import { decodeShard, SEQUENTIAL, windowCount, windowOfSample, windowRows } from '../../swarm/run/data.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
@@ -46,20 +46,19 @@ async function goldenCase(name: string): Promise<Case> {
   const run = parsed.value;
   const model = modelOf(run);
   const blobs = await openBlobs(folder);
-  const tokens = await prepareTokens(run, golden(`${name}/run.json`), blobs);
+  const tokens = await prepareTokens(run, golden(`${name}/run.json`), blobs, { date: new Date(0) });
   if (!tokens.ok) throw new Error(tokens.reason);
   const { data } = tokens.value;
   const bytes = await Promise.all(data.shards.map((hash) => blobs.read(hash)));
   const shards = bytes.map(({ buffer }) => decodeShard(buffer, data.bytesPerToken));
   const { globalBatchSize, sequenceLength } = run.train;
-  const count = windowCount(data.tokens, sequenceLength);
-  const window = (step: number, sample: number) =>
-    windowTokens(
-      (index) => at(shards, index),
-      windowOfSample(SEQUENTIAL, step * globalBatchSize + sample, count),
-      sequenceLength,
-      data.shardTokens,
-    );
+  const count = windowCount(data, sequenceLength);
+  const { vocabulary } = modelOf(run);
+  const window = (step: number, sample: number) => {
+    const place = windowOfSample(SEQUENTIAL, step * globalBatchSize + sample, count);
+    const rows = windowRows((index) => at(shards, index), data, place, { sequenceLength, vocabulary });
+    return [...rows.ids, ...rows.targets.subarray(-1)];
+  };
   return {
     run,
     model,
@@ -84,6 +83,7 @@ test.each([
   ['qwen2-tiny', 4],
   ['qwen3-tiny', 4],
   ['smollm3-tiny', 4],
+  ['gemma3-tiny', 4],
 ])('%s: loss, norm and rate of the first %d steps', async (name, steps) => {
   const { trainer, windows, expected } = await goldenCase(name);
   for (let step = 0; step < steps; step++) {

@@ -9,6 +9,7 @@ import { openWeights, type Weights } from '../weights/weights.ts';
 interface SampleTokens {
   readonly ids: Uint32Array;
   readonly targets: Uint32Array;
+  readonly firstRows: null;
 }
 
 export interface GoldenCase {
@@ -65,4 +66,5 @@ export function windowsOf(
 export const tokensOf = (windows: readonly Uint8Array[]): SampleTokens => ({
   ids: Uint32Array.from(windows.flatMap((window) => [...window.subarray(0, -1)])),
   targets: Uint32Array.from(windows.flatMap((window) => [...window.subarray(1)])),
+  firstRows: null,
 });

@@ -58,7 +58,7 @@ test('a step that begins while the update before it goes on in main memory has t
   const tokens = (step: number): MicroTokens => {
     const random = seededRandom(step);
     const [ids, targets] = [0, 1].map(() => Uint32Array.from({ length: 16 }, () => random() * 12_000));
-    return { ids: ids ?? new Uint32Array(), targets: targets ?? new Uint32Array() };
+    return { ids: ids ?? new Uint32Array(), targets: targets ?? new Uint32Array(), firstRows: null };
   };
   let begunWhileWriting = 0;
   const trained = async (isAwaited: boolean) => {

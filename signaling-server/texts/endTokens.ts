@@ -3,8 +3,10 @@
  * tokenizer's own config where that is one token.
  */
 import { z } from 'zod';
+import { type Result, refusal, success } from '../../swarm/base.ts';
 import { parseJson } from '../../swarm/parseJson.ts';
 import { NoTokenError, type TextTokenizer } from './tokenizer.ts';
+import { TOKENIZER_CONFIG_FILE } from './tokenizerConfig.ts';
 
 /** What Hugging Face folders have beside the weights. */
 export const GENERATION_CONFIG_FILE = 'generation_config.json';
@@ -35,6 +37,21 @@ export async function endTokens(
   });
   const ends = spoken.length === 1 ? [...named, ...spoken] : named;
   return [...new Set(ends)].filter((id) => id >= 0 && id < vocabulary);
+}
+
+/** The one that ends a completion that is trained on: the tokenizer's, else the model's first; null: there is none. */
+export async function endToken(
+  tokenizer: Pick<TextTokenizer, 'idOf'>,
+  { config, vocabulary, tokenizerConfig }: Omit<EndsOf, 'generationConfig'>,
+): Promise<Result<number | null>> {
+  const text = SPOKEN.parse(jsonOf(tokenizerConfig))?.eos_token;
+  const id = text === undefined ? ([NAMED.parse(config).eos_token_id].flat()[0] ?? null) : await tokenizer.idOf(text);
+  if (text !== undefined && id === null)
+    return refusal(
+      `${TOKENIZER_CONFIG_FILE} beside it has the eos_token ${JSON.stringify(text)}, which is no token of it`,
+    );
+  if (id === null || (id >= 0 && id < vocabulary)) return success(id);
+  return refusal(`the token ${id} ends its texts, but model.vocab_size is ${vocabulary}`);
 }
 
 function jsonOf(text: string | null): unknown {

@@ -9,21 +9,19 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import { findWeightFiles } from '../weights/weightFiles.ts';
-import { tokenizerFiles } from './tokenizer.ts';
-import { type FileProgress, tokenizerPath } from './tokens.ts';
+import { type FileProgress, textFiles } from './tokens.ts';
 
 const CHUNK_BYTES = 1_048_576;
 
 /** Hashes of every file that the run file names, in its order; `runPath` opens a sentence. */
 export async function hashSources(run: RunFile, runPath: string, progress: FileProgress): Promise<Result<string[]>> {
   const inFolder = (name: string): string => resolve(dirname(runPath), name);
-  const tokenizer = tokenizerPath(run, runPath);
   const init = typeof run.init === 'string' ? await findWeightFiles(inFolder(run.init)) : null;
   if (init?.ok === false) return refusal(`${runPath}: init ${init.reason}`);
   const lists = [
     run.data.files.map(inFolder),
     (run.evaluation?.files ?? []).map(inFolder),
-    tokenizer === null ? [] : (await tokenizerFiles(tokenizer)).map(({ path }) => path),
+    (await textFiles(run, runPath)).map(({ path }) => path),
     init?.value.parts ?? [],
   ];
   const hashes: string[] = [];

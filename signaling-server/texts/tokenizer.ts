@@ -8,7 +8,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { at, invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
 import { SOURCES_FOLDER } from '../files/projectRoot.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from './tokenizerConfig.ts';
@@ -23,12 +23,22 @@ export class NoTokenError extends Error {
   }
 }
 
+/** A text's tokens, and where each stands in it: code points from and to, token by token. */
+export interface PlacedTokens {
+  readonly ids: Int32Array;
+  readonly places: Int32Array;
+}
+
 /** Its calls are made one after another; each throws a `TokenizerFault` where it comes to no answer. */
 export interface TextTokenizer {
   /** Ids go from 0 to below this. */
   readonly ids: number;
   /** Throws a `NoTokenError` where a part of the text has none. */
   encode(text: string): Promise<number[]>;
+  /** Of each text; an error in place of one that has a part without a token. */
+  encodeAll(texts: readonly string[]): Promise<(PlacedTokens | NoTokenError)[]>;
+  /** The token that is written so; null: there is none. */
+  idOf(text: string): Promise<number | null>;
   /** Bytes that are no UTF-8 become U+FFFD. */
   decode(ids: readonly number[]): Promise<string>;
   /** The same without a character at the end of which more bytes may come. */
@@ -42,11 +52,24 @@ export interface TextTokenizer {
 export const BYTES: TextTokenizer = {
   ids: 256,
   encode: async (text) => [...Buffer.from(text, 'utf8')],
+  encodeAll: async (texts) => texts.map(placedBytes),
+  idOf: async () => null,
   decode: async (ids) => bytesOf(ids).toString('utf8'),
   decodeFinished: async (ids) => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytesOf(ids), { stream: true }),
   beginning: async () => null,
   close: () => {},
 };
+
+function placedBytes(text: string): PlacedTokens {
+  const ids = Int32Array.from(Buffer.from(text, 'utf8'));
+  const places = new Int32Array(2 * ids.length);
+  let character = -1;
+  for (const [index, byte] of ids.entries()) {
+    if ((byte & 0xc0) !== 0x80) character++; // it begins one
+    places.set([character, character + 1], 2 * index);
+  }
+  return { ids, places };
+}
 
 const bytesOf = (ids: readonly number[]): Buffer => Buffer.from(ids.filter((id) => id < 256));
 
@@ -105,7 +128,12 @@ export async function openTokenizer(path: string, leastMs = LEAST_MS): Promise<R
   }
 }
 
-const encodedSchema = z.union([z.instanceof(Int32Array), z.object({ lost: z.string() })]);
+const encodedSchema = z.array(
+  z.union([
+    z.object({ ids: z.instanceof(Int32Array), places: z.instanceof(Int32Array) }),
+    z.object({ lost: z.string() }),
+  ]),
+);
 
 function tokenizerOf(child: TokenizerProcess, ids: number): TextTokenizer {
   const decode = async (call: 'decode' | 'decodeFinished', list: readonly number[]): Promise<string> => {
@@ -114,13 +142,20 @@ function tokenizerOf(child: TokenizerProcess, ids: number): TextTokenizer {
     if (known.length === 0) return '';
     return child.call(call, known, known.length / TOKENS_PER_MS, z.string());
   };
+  const encode = async (texts: readonly string[], withPlaces: boolean): Promise<(PlacedTokens | NoTokenError)[]> => {
+    const characters = texts.reduce((sum, { length }) => sum + length, 0);
+    const found = await child.call('encode', { texts, withPlaces }, characters / CHARACTERS_PER_MS, encodedSchema);
+    return found.map((one) => ('lost' in one ? new NoTokenError(one.lost === '' ? null : one.lost) : one));
+  };
   return {
     ids,
     async encode(text) {
-      const found = await child.call('encode', text, text.length / CHARACTERS_PER_MS, encodedSchema);
-      if (found instanceof Int32Array) return Array.from(found);
-      throw new NoTokenError(found.lost === '' ? null : found.lost);
+      const found = at(await encode([text], false), 0);
+      if (found instanceof NoTokenError) throw found;
+      return Array.from(found.ids);
     },
+    encodeAll: (texts) => encode(texts, true),
+    idOf: (text) => child.call('idOf', text, 0, z.int().nullable()),
     decode: (list) => decode('decode', list),
     decodeFinished: (list) => decode('decodeFinished', list),
     beginning: () => child.call('beginning', null, 0, z.int().nullable()),
@@ -132,7 +167,7 @@ const answerSchema = z.union([
   z.object({ value: z.unknown(), spentMs: z.number() }),
   z.object({ fault: z.string(), spentMs: z.number() }),
 ]);
-type Call = 'open' | 'encode' | 'decode' | 'decodeFinished' | 'beginning';
+type Call = 'open' | 'encode' | 'idOf' | 'decode' | 'decodeFinished' | 'beginning';
 type Answer = { readonly value?: unknown; readonly spentMs: number } | { readonly fault: string };
 
 /**

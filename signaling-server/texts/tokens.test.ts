@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { at } from '../../swarm/base.ts';
-import { decodeShard, windowCount, windowTokens } from '../../swarm/run/data.ts';
+import { decodeShard, windowCount, windowRows } from '../../swarm/run/data.ts';
 import { parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
@@ -45,7 +45,7 @@ function run(files: readonly string[], options: { vocabulary?: number; evaluatio
 
 const write = (name: string, bytes: Uint8Array | string) => writeFileSync(join(folder, name), bytes);
 const prepare = async (file: RunFile) =>
-  prepareTokens(file, join(folder, 'run.json'), await openBlobs(join(folder, 'blobs')));
+  prepareTokens(file, join(folder, 'run.json'), await openBlobs(join(folder, 'blobs')), { date: new Date(0) });
 const refused = async (file: RunFile): Promise<string> => {
   const prepared = await prepare(file);
   return prepared.ok ? 'accepted' : prepared.reason.replaceAll(folder, 'DIR');
@@ -68,10 +68,10 @@ test('[DA1] [DA8] all files are one token list, in shards that hold every window
     const shards = await Promise.all(data.shards.map((hash) => blobs.read(hash)));
     expect(shards.map(({ length }) => length / data.bytesPerToken)).toEqual([65_536, 65_536, 18_931]);
     const read = shards.map(({ buffer }) => decodeShard(buffer, data.bytesPerToken));
-    for (const window of [0, 6553, 6554, 9999, 10_000, windowCount(data.tokens, 10) - 1])
-      expect([...windowTokens((index) => at(read, index), window, 10, data.shardTokens)]).toEqual([
-        ...text.subarray(window * 10, window * 10 + 11),
-      ]);
+    for (const window of [0, 6553, 6554, 9999, 10_000, windowCount(data, 10) - 1]) {
+      const rows = windowRows((index) => at(read, index), data, window, { sequenceLength: 10, vocabulary });
+      expect([...rows.ids, rows.targets.at(-1)]).toEqual([...text.subarray(window * 10, window * 10 + 11)]);
+    }
   }
 });
 

@@ -1,6 +1,7 @@
 /**
- * A run's text as token shards in the blob store: the ids of all files one after another as one list, streamed, so that
- * a text larger than memory is no matter. Each file is tokenised by itself: where one ends, a token ends.
+ * A run's files as token shards in the blob store, streamed, so that what is larger than memory is no matter. Of text the
+ * ids of all files one after another are one list; each file is tokenised by itself: where one ends, a token ends. Of
+ * examples the list has their windows.
  */
 import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -17,7 +18,11 @@ import {
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
-import { NoTokenError, openTokenizer, type TextTokenizer, TokenizerFault, tokenizerFiles } from './tokenizer.ts';
+import { CHAT_TEMPLATE_FILE } from './chatText.ts';
+import { openExamples, type ReadsExamples } from './examples.ts';
+import { windowPacker } from './exampleWindows.ts';
+import { DataFault } from './jsonLines.ts';
+import { BYTES, NoTokenError, openTokenizer, type TextTokenizer, TokenizerFault, tokenizerFiles } from './tokenizer.ts';
 import { tokenStream, UncuttableTextError } from './tokenStream.ts';
 
 /** Read at once. */
@@ -40,135 +45,235 @@ interface RunTokens {
 /** How far a file is read, from 0 to 1. */
 export type FileProgress = (job: 'tokenising' | 'checking', path: string, share: number) => void;
 
-interface TokenJob {
+export interface TokenJob {
   readonly run: RunFile;
   /** The run file, for its folder and for the sentences. */
   readonly runPath: string;
-  readonly blobs: BlobStore;
-  readonly tokenizer: TextTokenizer | null;
-  readonly progress: FileProgress;
+  readonly tokenizer: TextTokenizer;
+  /** Of the tokenizer; null: a token is a byte. */
+  readonly path: string | null;
+  /** Null: of texts. */
+  readonly examples: ReadsExamples | null;
+}
+
+interface PrepareOptions {
+  /** Of the run, for a chat template that asks. */
+  readonly date: Date;
+  readonly progress?: FileProgress;
 }
 
 export async function prepareTokens(
   run: RunFile,
   runPath: string,
   blobs: BlobStore,
-  progress: FileProgress = () => {},
+  options: PrepareOptions,
 ): Promise<Result<RunTokens>> {
+  return withTokenizer(run, runPath, options.date, async (job) => {
+    const writing = { ...job, blobs, progress: options.progress ?? (() => {}) };
+    const data = await tokenList(writing, 'data.files', run.data.files);
+    if (!data.ok) return data;
+    const evaluation = run.evaluation && (await tokenList(writing, 'evaluation.files', run.evaluation.files));
+    if (evaluation?.ok === false) return evaluation;
+    const tokenizer = await storedTokenizer(run, runPath, blobs);
+    return success({ data: data.value, evaluation: evaluation?.value ?? null, tokenizer });
+  });
+}
+
+/** The tokenizer is closed after it. */
+export async function withTokenizer<T>(
+  run: RunFile,
+  runPath: string,
+  date: Date,
+  work: (job: TokenJob) => Promise<Result<T>>,
+): Promise<Result<T>> {
   const path = tokenizerPath(run, runPath);
-  const opened = path === null ? null : await openTokenizer(path);
-  if (opened?.ok === false) return refusal(`${runPath}: data.tokenizer ${opened.reason}`);
-  const tokenizer = opened?.value ?? null;
+  const opened = path === null ? success(BYTES) : await openTokenizer(path);
+  if (!opened.ok) return refusal(`${runPath}: data.tokenizer ${opened.reason}`);
+  const tokenizer = opened.value;
   try {
-    const lists = await tokenLists({ run, runPath, blobs, tokenizer, progress });
-    if (!lists.ok) return lists;
-    return success({ ...lists.value, tokenizer: path === null ? [] : await storedTokenizer(path, blobs) });
+    const { vocabulary } = modelOf(run);
+    if (path !== null && tokenizer.ids > vocabulary)
+      return refusal(
+        `${runPath}: data.tokenizer ${path} has ${tokenizer.ids} ids, but model.vocab_size is ${vocabulary}: expected at most as many`,
+      );
+    const isText = (run.data.format ?? 'text') === 'text';
+    const examples = isText ? success(null) : await openExamples(run, runPath, { tokenizer, path, date });
+    if (!examples.ok) return examples;
+    return await work({ run, runPath, tokenizer, path, examples: examples.value });
+  } catch (error) {
+    if (error instanceof TokenizerFault) return refusal(`${runPath}: data.tokenizer ${error.message}`);
+    throw error;
   } finally {
-    tokenizer?.close();
+    tokenizer.close();
   }
 }
 
-async function tokenLists(job: TokenJob): Promise<Result<Pick<RunTokens, 'data' | 'evaluation'>>> {
-  const { run, runPath, tokenizer } = job;
-  const { vocabulary } = modelOf(run);
-  if (tokenizer && tokenizer.ids > vocabulary)
-    return refusal(
-      `${runPath}: data.tokenizer ${tokenizerPath(run, runPath)} has ${tokenizer.ids} ids, but model.vocab_size is ${vocabulary}: expected at most as many`,
-    );
-  const data = await tokenList(job, 'data.files', run.data.files);
-  if (!data.ok) return data;
-  const evaluation = run.evaluation && (await tokenList(job, 'evaluation.files', run.evaluation.files));
-  return evaluation?.ok === false ? evaluation : success({ data: data.value, evaluation: evaluation?.value ?? null });
-}
-
-async function storedTokenizer(path: string, blobs: BlobStore): Promise<StoredFile[]> {
+async function storedTokenizer(run: RunFile, runPath: string, blobs: BlobStore): Promise<StoredFile[]> {
   const files: StoredFile[] = [];
-  for (const file of await tokenizerFiles(path))
+  for (const file of await textFiles(run, runPath))
     files.push({ name: file.name, hash: await blobs.put(await readFile(file.path)) });
   return files;
 }
 
-/** Null where a token is a byte. */
-export const tokenizerPath = ({ data }: RunFile, runPath: string): string | null =>
-  data.tokenizer === 'bytes' ? null : resolve(dirname(runPath), data.tokenizer);
-
-async function tokenList(job: TokenJob, field: string, files: readonly string[]): Promise<Result<TokenList>> {
-  const { run, runPath, blobs } = job;
-  const { vocabulary } = modelOf(run);
-  const size = bytesPerToken(vocabulary);
-  const writer = shardWriter(size, blobs);
-  for (const [index, name] of files.entries()) {
-    const path = resolve(dirname(runPath), name);
-    try {
-      const fault = await addFile(job, path, writer, vocabulary);
-      if (fault !== null) return refusal(`${runPath}: ${field}[${index}] ${name} ${fault}`);
-    } catch (error) {
-      if (error instanceof TokenizerFault) return refusal(`${runPath}: data.tokenizer ${error.message}`);
-      return refusal(`${runPath}: ${field}[${index}] ${path}: ${readFault(error)}`);
-    }
-  }
-  const { tokens, shards } = await writer.end();
-  const { sequenceLength } = run.train;
-  if (windowCount(tokens, sequenceLength) < 1)
-    return refusal(
-      `${runPath}: ${field} has ${tokens} tokens, but one window of train.sequenceLength needs at least ${sequenceLength + 1}`,
-    );
-  return success({ tokens, shardTokens: SHARD_TOKENS, bytesPerToken: size, shards });
+/** The tokenizer's files as an export has them, with the run's own chat template. */
+export async function textFiles(
+  run: RunFile,
+  runPath: string,
+): Promise<{ readonly name: string; readonly path: string }[]> {
+  const path = tokenizerPath(run, runPath);
+  const files = path === null ? [] : await tokenizerFiles(path);
+  const { chatTemplate } = run.data;
+  if (chatTemplate === undefined) return files;
+  const others = files.filter(({ name }) => name !== CHAT_TEMPLATE_FILE);
+  return [...others, { name: CHAT_TEMPLATE_FILE, path: resolve(dirname(runPath), chatTemplate) }];
 }
 
-type ShardWriter = ReturnType<typeof shardWriter>;
+/** Null where a token is a byte. */
+const tokenizerPath = ({ data }: RunFile, runPath: string): string | null =>
+  data.tokenizer === 'bytes' ? null : resolve(dirname(runPath), data.tokenizer);
 
-/** Why the file cannot be trained on, to go on from its name; null when its tokens are in. */
-async function addFile(
-  { tokenizer, progress }: TokenJob,
+interface WritingJob extends TokenJob {
+  readonly blobs: BlobStore;
+  readonly progress: FileProgress;
+}
+
+async function tokenList(job: WritingJob, field: string, files: readonly string[]): Promise<Result<TokenList>> {
+  const { run, examples } = job;
+  const list = examples === null ? textList(job) : rowsList(job, examples);
+  const read = await readFiles(job, field, files, async (path) => {
+    await list.addFile(path);
+    return 'more';
+  });
+  if (!read.ok) return read;
+  const made = await list.end();
+  return windowCount(made, run.train.sequenceLength) > 0 ? success(made) : tooLittle(job, field, made.tokens);
+}
+
+/** One after the other, until one of them is enough. */
+export async function readFiles(
+  { runPath }: Pick<TokenJob, 'runPath'>,
+  field: string,
+  files: readonly string[],
+  read: (path: string, name: string) => Promise<'enough' | 'more'>,
+): Promise<Result<null>> {
+  for (const [index, name] of files.entries()) {
+    const path = resolve(dirname(runPath), name);
+    const place = `${runPath}: ${field}[${index}]`;
+    try {
+      if ((await read(path, name)) === 'enough') break;
+    } catch (error) {
+      if (error instanceof TokenizerFault) throw error;
+      if (error instanceof DataFault) return refusal(`${place} ${name} ${error.message}`);
+      return refusal(`${place} ${path}: ${readFault(error)}`);
+    }
+  }
+  return success(null);
+}
+
+/** No window can be made of it. `tokens`: of text, all that there are. */
+export function tooLittle({ run, runPath, examples }: TokenJob, field: string, tokens: number): Result<never> {
+  const { sequenceLength } = run.train;
+  return refusal(
+    examples === null
+      ? `${runPath}: ${field} has ${tokens} tokens, but one window of train.sequenceLength needs at least ${sequenceLength + 1}`
+      : `${runPath}: ${field} has no example of which a token counts within train.sequenceLength, ${sequenceLength}: expected one at least`,
+  );
+}
+
+/** A list in the making. */
+interface OpenList {
+  /** Throws a `DataFault`. */
+  addFile(path: string): Promise<void>;
+  end(): Promise<TokenList>;
+}
+
+function textList(job: WritingJob): OpenList {
+  const { vocabulary } = modelOf(job.run);
+  const size = bytesPerToken(vocabulary);
+  const writer = shardWriter(size, job.blobs);
+  return {
+    async addFile(path) {
+      for await (const ids of textIds(job, path, job.progress)) await writer.add(ids);
+    },
+    end: async () => ({ ...(await writer.end()), shardTokens: SHARD_TOKENS, bytesPerToken: size }),
+  };
+}
+
+function rowsList({ run, blobs, progress }: WritingJob, examples: ReadsExamples): OpenList {
+  const { vocabulary } = modelOf(run);
+  const { sequenceLength } = run.train;
+  const size = bytesPerToken(Math.max(vocabulary + 1, sequenceLength));
+  const writer = shardWriter(size, blobs);
+  const packer = windowPacker({ sequenceLength, vocabulary, packing: run.data.packing ?? true });
+  const counts: number[] = [];
+  const write = async (windows: ReturnType<typeof packer.end>): Promise<void> => {
+    for (const { numbers, counted } of windows) {
+      counts.push(counted);
+      await writer.add(numbers);
+    }
+  };
+  return {
+    async addFile(path) {
+      for await (const example of examples(path, (share) => progress('tokenising', path, share)))
+        await write(packer.add(example));
+    },
+    async end() {
+      await write(packer.end());
+      const counted = await blobs.put(new Uint8Array(Uint32Array.from(counts).buffer));
+      return { kind: 'rows', ...(await writer.end()), shardTokens: SHARD_TOKENS, bytesPerToken: size, counted };
+    },
+  };
+}
+
+/** The tokens of a text, some at a time. Throws a `DataFault`. */
+export async function* textIds(
+  { run, tokenizer, path: tokenizerPath }: TokenJob,
   path: string,
-  writer: ShardWriter,
-  vocabulary: number,
-): Promise<string | null> {
+  progress: FileProgress,
+): AsyncGenerator<Ids> {
+  const { vocabulary } = modelOf(run);
   const size = await fileBytes(path);
-  const reader = tokenizer ? textReader(tokenizer) : BYTE_READER;
+  const reader = tokenizerPath === null ? BYTE_READER : textReader(tokenizer);
   let read = 0;
   let written = 0;
   /** Whatever a tokenizer's file says of its ids. */
-  const write = async (ids: Ids): Promise<string | null> => {
+  const known = (ids: Ids): Ids => {
     const outside = ids.findIndex((id) => id >= vocabulary);
     if (outside >= 0)
-      return `has the token ${ids[outside]} (its ${tokenizer ? 'token' : 'byte'} ${written + outside}), but model.vocab_size is ${vocabulary}`;
+      throw new DataFault(
+        `has the token ${ids[outside]} (its ${tokenizerPath === null ? 'byte' : 'token'} ${written + outside}), but model.vocab_size is ${vocabulary}`,
+      );
     written += ids.length;
-    await writer.add(ids);
-    return null;
+    return ids;
   };
   for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
     const bytes: Uint8Array = chunk;
-    const ids = await reader.add(bytes);
-    if (!ids.ok) return ids.reason;
-    const fault = await write(ids.value);
-    if (fault !== null) return fault;
+    yield known(await reader.add(bytes));
     read += bytes.length;
     progress('tokenising', path, Math.min(1, read / size));
   }
-  const rest = await reader.end();
-  return rest.ok ? write(rest.value) : rest.reason;
+  yield known(await reader.end());
 }
 
-type Ids = Uint8Array | number[];
+type Ids = Uint8Array | Uint32Array | number[];
+/** Throws a `DataFault`. */
 interface Reader {
-  add(bytes: Uint8Array): Promise<Result<Ids>>;
-  end(): Promise<Result<Ids>>;
+  add(bytes: Uint8Array): Promise<Ids>;
+  end(): Promise<Ids>;
 }
 
-const BYTE_READER: Reader = { add: async (bytes) => success(bytes), end: async () => success([]) };
+const BYTE_READER: Reader = { add: async (bytes) => bytes, end: async () => [] };
 
 function textReader(tokenizer: TextTokenizer): Reader {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   const stream = tokenStream(tokenizer.encode);
   let read = 0;
-  const take = async (bytes?: Uint8Array): Promise<Result<Ids>> => {
+  const take = async (bytes?: Uint8Array): Promise<Ids> => {
     let text: string;
     try {
       text = decoder.decode(bytes, { stream: bytes !== undefined });
     } catch {
-      return refusal(`is not UTF-8 text near its byte ${read}, which a tokenizer.json needs`);
+      throw new DataFault(`is not UTF-8 text near its byte ${read}, which a tokenizer.json needs`);
     }
     read += bytes?.length ?? 0;
     const placeOf = (lost: string | null, pending: string): string => {
@@ -179,11 +284,11 @@ function textReader(tokenizer: TextTokenizer): Reader {
         : `, at its byte ${before + Buffer.byteLength(pending.slice(0, at))}`;
     };
     try {
-      const ids = [...(await stream.add(text)), ...(bytes ? [] : await stream.end())];
-      return success(ids);
+      return [...(await stream.add(text)), ...(bytes ? [] : await stream.end())];
     } catch (error) {
-      if (error instanceof NoTokenError) return refusal(`${error.message}${placeOf(error.text, stream.pending())}`);
-      if (error instanceof UncuttableTextError) return refusal(`cannot be tokenised in pieces: ${error.message}`);
+      if (error instanceof NoTokenError)
+        throw new DataFault(`${error.message}${placeOf(error.text, stream.pending())}`);
+      if (error instanceof UncuttableTextError) throw new DataFault(`cannot be tokenised in pieces: ${error.message}`);
       throw error;
     }
   };
@@ -208,7 +313,7 @@ function shardWriter(size: TokenBytes, blobs: BlobStore) {
     async add(ids: Ids): Promise<void> {
       for (let done = 0; done < ids.length; ) {
         const count = Math.min(ids.length - done, SHARD_TOKENS - filled);
-        shard.set(ids instanceof Uint8Array ? ids.subarray(done, done + count) : ids.slice(done, done + count), filled);
+        shard.set(ids.slice(done, done + count), filled);
         filled += count;
         done += count;
         if (filled < SHARD_TOKENS) continue;

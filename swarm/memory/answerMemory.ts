@@ -10,7 +10,7 @@ import type { Model, Operation } from '../model/model.ts';
 import { INPUT, type Program, program } from '../model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
 import { type BufferSpec, PASSES, readback, storage } from './bufferSpec.ts';
-import { rotaryTables, WIRE } from './memory.ts';
+import { firstKeysName, firstKeyWindows, rotaryTables, WIRE } from './memory.ts';
 
 export interface AnswerSize {
   readonly layers: Range;
@@ -90,6 +90,8 @@ export function answerBuffers(model: Model, size: AnswerSize): BufferSpec[] {
   for (const name of [ANSWER_WORDS.ids, ANSWER_WORDS.positions, ANSWER_WORDS.places]) add(storage(name, rows));
   add(storage(ANSWER_WORDS.seen, 2 * rows));
   add(storage(ANSWER_WORDS.pages, pageList(model, size)));
+  // A row's position is its own: what positions count from stays 0.
+  if (firstKeyWindows(work).includes(null)) add(storage(firstKeysName(null), rows));
   for (const { turns, headWidth } of rotaryTables(work)) add(storage(turns.name, rows * headWidth));
   if (work.first && model.embedding.some((row) => row.op === 'embed' && row.position !== null))
     keep(POSITION_ROWS, rows * model.width);

@@ -139,6 +139,25 @@ function streamWords({ first, last }: Program, stream: number, wires: readonly W
     : Math.max(...wires.map((wire) => (wire === 'f32' ? stream : packedWords(wire, stream))));
 }
 
+/** The windows of a stage's attention, each once: its rows have a table of first keys for each. Positions count from that of none. */
+export const firstKeyWindows = ({ body }: Pick<Program, 'body'>): (number | null)[] => [
+  ...new Set(
+    body.flatMap(({ operation }) => {
+      if (operation.op === 'attention') return [operation.window];
+      return operation.op === 'rotary' || isPlaced(operation) ? [null] : [];
+    }),
+  ),
+];
+/** Are rows of a position table added to what it embeds? */
+export const addsPositions = ({ body }: Pick<Program, 'body'>): boolean =>
+  body.some(({ operation }) => isPlaced(operation));
+const isPlaced = (operation: Operation): boolean => operation.op === 'embed' && operation.position !== null;
+/** Names, in a slot, of a micro-batch's rows sorted for the gradients of tables (sortTokens.ts). */
+export const BY_TOKEN = { order: 'order', segments: 'segments' } as const;
+export const BY_POSITION = { order: 'positions/order', segments: 'positions/segments' } as const;
+/** Name, in a slot, of the first key of each row that sees so many rows, or its whole example. */
+export const firstKeysName = (window: number | null): string => (window === null ? 'firstKeys' : `firstKeys/${window}`);
+
 /** What the names of a slot's buffers begin with. */
 export const slotName = (slot: number): string => `slot${slot}/`;
 
@@ -147,8 +166,12 @@ function slotBuffers(work: Program, slot: string, rows: number, keep: Keep): Buf
   for (const step of [...work.body, ...work.head]) {
     if (step.y !== null && !isAgain(step.y)) specs.push(...statistics(step, slot, rows));
   }
+  for (const window of firstKeyWindows(work)) specs.push(storage(`${slot}${firstKeysName(window)}`, rows));
   if (work.first) {
-    specs.push(storage(`${slot}ids`, rows), storage(`${slot}order`, rows), storage(`${slot}segments`, rows * 3 + 4));
+    const sorted = addsPositions(work) ? [BY_TOKEN, BY_POSITION] : [BY_TOKEN];
+    specs.push(storage(`${slot}ids`, rows));
+    for (const { order, segments } of sorted)
+      specs.push(storage(`${slot}${order}`, rows), storage(`${slot}${segments}`, rows * 3 + 4));
   }
   if (work.last) {
     specs.push(storage(`${slot}targets`, rows), storage(`${slot}loss`, rows));

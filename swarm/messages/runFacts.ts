@@ -11,10 +11,12 @@ import { RUN_WIRES } from '../wire.ts';
 
 /** A list of tokens cut into shards, each a blob named by the SHA-256 of its bytes. */
 const tokenListSchema: z.ZodType<TokenList> = z.object({
+  kind: z.literal('rows').exactOptional(),
   tokens: z.int().min(0),
   shardTokens: z.int().min(1),
   bytesPerToken: z.literal([1, 2, 4]),
   shards: z.array(hash),
+  counted: hash.exactOptional(),
 });
 
 const orderSchema: z.ZodType<Order> = z.discriminatedUnion('type', [

@@ -142,16 +142,22 @@ export function memo<T>() {
   };
 }
 
-/** Multiply-adds counted twice, of one row of a micro-batch. Attention sees half of the sequence on average. */
+/** How many rows a row sees on average: half of the sequence, or fewer where a window ends. */
+function seenRows(sequence: number, window: number | null): number {
+  const most = Math.min(window ?? sequence, sequence);
+  return most - (most * (most - 1)) / (2 * sequence);
+}
+
+/** Multiply-adds counted twice, of one row of a micro-batch. */
 function rowFlops(operation: Operation, sequence: number): number {
   switch (operation.op) {
     case 'linear':
       return 2 * operation.inWidth * operation.outWidth;
     case 'attention':
-      return 2 * (sequence + 1) * operation.heads * operation.headWidth;
+      return 4 * seenRows(sequence, operation.window) * operation.heads * operation.headWidth;
     case 'crossEntropy':
       return 5 * operation.vocabulary;
-    case 'swiGlu':
+    case 'gated':
       return 5 * operation.innerWidth;
     case 'rotary':
       return 3 * (operation.heads + operation.keyValueHeads) * operation.headWidth;

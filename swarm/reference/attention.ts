@@ -1,5 +1,6 @@
 /**
- * Causal attention of the CPU reference, a sequence's head at a time: all its scores are one product.
+ * Attention of the CPU reference, a sequence's head at a time: all its scores are one product, of which a row keeps those
+ * with the keys from its first one to its own.
  *
  * Letters: S rows of a sequence, T of them, its last ones, whose queries are asked; H heads of queries, K of keys and
  * values, D their width, E = H + 2K heads in a row of qkv: queries, keys and values side by side.
@@ -11,11 +12,15 @@ interface Attention {
   readonly heads: number;
   readonly keyValueHeads: number;
   readonly headWidth: number;
+  /** What a score is multiplied by. */
+  readonly scale: number;
   readonly sequences: number;
   /** S */
   readonly rows: number;
   /** T: all rows of a sequence where it is trained, one where text is made. */
   readonly asked: number;
+  /** Of its sequence, the first row that this one sees; it never falls from a row to the next. */
+  readonly firstKey: (sequence: number, row: number) => number;
   /** S rows of E·D for each sequence. */
   readonly qkv: Matrix;
   /** T rows of H·D for each sequence. */
@@ -55,21 +60,20 @@ function headsOf(
 
 /** The forward of an attention and, given where gradients go, its backward: what they read and write is found once. */
 export function attentionOf(products: Products, attention: Attention) {
-  const { rows: S, asked: T, headWidth: D, qkv, y } = attention;
-  const scale = 1 / Math.sqrt(D);
+  const { rows: S, asked: T, heads: H, headWidth: D, scale, firstKey, qkv, y } = attention;
   const heads = headsOf(attention, [qkv, y]);
   return {
-    /** y = softmax(q·k/√D)·v, over the rows up to the query's own. */
+    /** y = softmax(scale·q·k)·v, over the rows that the query's row sees. */
     forward(): void {
       y.fill(0);
-      for (const { queries, keys, values, result, weights } of heads) {
+      for (const [index, { queries, keys, values, result, weights }] of heads.entries()) {
         weights.values.fill(0);
         products.add([T, S, D], queries, turned(keys), weights);
-        causalSoftmax(weights.values, S, scale);
+        softmax(weights.values, S, scale, (row) => firstKey(Math.floor(index / H), row));
         products.add([T, D, S], weights, values, result);
       }
     },
-    /** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√D. */
+    /** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = scale·q·k. */
     backward({ dqkv, dy, dweights }: AttentionGradients): () => void {
       const slopes = headsOf(attention, [dqkv, dy]);
       const dscores = { values: dweights, row: S };
@@ -88,17 +92,19 @@ export function attentionOf(products: Products, attention: Attention) {
   };
 }
 
-/** In place, of each row's scores up to its own position, which the last row has last; 0 after it. */
-function causalSoftmax(scores_TS: Matrix, S: number, scale: number): void {
+/** In place, of each row's scores from its first key to its own, which the last row has last; 0 elsewhere. */
+function softmax(scores_TS: Matrix, S: number, scale: number, firstKey: (row: number) => number): void {
   const T = scores_TS.length / S;
   for (let t = 0; t < T; t++) {
-    const [first, last] = [t * S, t * S + (S - T) + t];
+    const own = S - T + t;
+    const [first, last] = [t * S + firstKey(own), t * S + own];
     let most = -Infinity;
     let sum = 0;
     for (let s = first; s <= last; s++) most = Math.max(most, scores_TS[s] ?? 0);
     for (let s = first; s <= last; s++) sum += scores_TS[s] = Math.exp(scale * ((scores_TS[s] ?? 0) - most));
     for (let s = first; s <= last; s++) scores_TS[s] = (scores_TS[s] ?? 0) / sum;
-    scores_TS.fill(0, last + 1, first + S);
+    scores_TS.fill(0, t * S, first);
+    scores_TS.fill(0, last + 1, (t + 1) * S);
   }
 }
 

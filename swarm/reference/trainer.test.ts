@@ -16,6 +16,10 @@ const CONFIGS: Readonly<Record<Model['family'], Readonly<Record<string, unknown>
   qwen2: { ...LLAMA, rope_theta: 30, rope_scaling: { rope_type: 'linear', factor: 3 } },
   qwen3: { ...LLAMA, rope_theta: 30 },
   smollm3: { ...LLAMA, rope_theta: 30, no_rope_layers: [1, 0] },
+  gemma3_text: {
+    ...{ ...LLAMA, query_pre_attn_scalar: 3, sliding_window: 2, sliding_window_pattern: 2 },
+    ...{ rope_theta: 30, rope_local_base_freq: 20, rope_scaling: { rope_type: 'linear', factor: 3 } },
+  },
 };
 const FAMILIES = Object.keys(CONFIGS) as Model['family'][];
 
@@ -34,10 +38,21 @@ function tinyModel(
   return { model, tensors };
 }
 
+/** The same model where a row sees the last two rows alone. */
+const windowed = (model: Model): Model => ({
+  ...model,
+  layer: (index) => model.layer(index).map((row) => (row.op === 'attention' ? { ...row, window: 2 } : row)),
+});
+
 describe('gradients agree with finite differences', () => {
-  for (const [family, tied] of FAMILIES.flatMap((name) => [true, false].map((isTied) => [name, isTied] as const)))
-    test(`${family}, ${tied ? 'tied head' : 'untied head'}`, () => {
-      const { model, tensors } = tinyModel(tied, family);
+  const kinds = [
+    ...FAMILIES.flatMap((name) => [true, false].map((isTied) => [name, isTied, false] as const)),
+    ['llama', true, true] as const,
+  ];
+  for (const [family, tied, hasWindow] of kinds)
+    test(`${family}, ${tied ? 'tied head' : 'untied head'}${hasWindow ? ', windows of two rows' : ''}`, () => {
+      const { model: whole, tensors } = tinyModel(tied, family);
+      const model = hasWindow ? windowed(whole) : whole;
       const windows = [
         [1, 4, 4, 10, 0],
         [7, 2, 9, 1, 3],

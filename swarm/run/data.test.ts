@@ -2,21 +2,23 @@ import { expect, test } from 'vitest';
 import { at } from '../base.ts';
 import {
   bytesPerToken,
+  countedRows,
   decodeShard,
+  NO_TARGET,
   type Order,
   permuted,
   SEQUENTIAL,
   shardsOfWindow,
   windowCount,
   windowOfSample,
-  windowTokens,
+  windowRows,
 } from './data.ts';
 
 const samples = (order: Order, windows: number, count: number): number[] =>
   Array.from({ length: count }, (_, sample) => windowOfSample(order, sample, windows));
 
 test('[DA2] [DA3] there are ⌊(tokens−1)/T⌋ windows, and samples go round them', () => {
-  expect([0, 1, 4, 5, 8, 9].map((tokens) => windowCount(tokens, 4))).toEqual([0, 0, 0, 1, 1, 2]);
+  expect([0, 1, 4, 5, 8, 9].map((tokens) => windowCount({ tokens }, 4))).toEqual([0, 0, 0, 1, 1, 2]);
   expect(samples(SEQUENTIAL, 4, 9)).toEqual([0, 1, 2, 3, 0, 1, 2, 3, 0]);
 });
 
@@ -34,21 +36,63 @@ test('[DA2] a window is gathered out of the shards it reads, its last target inc
   const list = Uint16Array.from({ length: 23 }, (_, token) => token);
   const shard = (index: number) => list.slice(index * 5, index * 5 + 5);
   for (const T of [1, 2, 4, 5, 7, 11, 22])
-    for (let window = 0; window < windowCount(list.length, T); window++) {
+    for (let window = 0; window < windowCount({ tokens: list.length }, T); window++) {
       const asked: number[] = [];
-      const tokens = windowTokens(
+      const rows = windowRows(
         (index) => {
           asked.push(index);
           return shard(index);
         },
+        { shardTokens: 5 },
         window,
-        T,
-        5,
+        { sequenceLength: T, vocabulary: 65_535 },
       );
-      expect([...tokens]).toEqual([...list.slice(window * T, window * T + T + 1)]);
-      const [from, to] = shardsOfWindow(window, T, 5);
+      expect([...rows.ids]).toEqual([...list.slice(window * T, window * T + T)]);
+      expect([...rows.targets]).toEqual([...list.slice(window * T + 1, window * T + T + 1)]);
+      expect(rows.firstRows).toBeNull();
+      const [from, to] = shardsOfWindow({ shardTokens: 5 }, window, T);
       expect(asked).toEqual(Array.from({ length: to - from }, (_, i) => from + i));
     }
+});
+
+test('[DA9] a window of rows has inputs, targets and first rows, in shards that cut it anywhere', () => {
+  // Two windows of three rows; 9 stands for no target.
+  const numbers = [
+    [5, 6, 0],
+    [9, 7, 9],
+    [0, 0, 2],
+    [1, 2, 3],
+    [2, 3, 9],
+    [0, 0, 0],
+  ].flat();
+  const list = { kind: 'rows', tokens: numbers.length } as const;
+  expect(windowCount(list, 3)).toBe(2);
+  for (const shardTokens of [1, 4, 9, 100]) {
+    const read = (window: number) =>
+      windowRows(
+        (index) => Uint8Array.from(numbers.slice(index * shardTokens, (index + 1) * shardTokens)),
+        { kind: 'rows', shardTokens },
+        window,
+        { sequenceLength: 3, vocabulary: 9 },
+      );
+    expect(Object.values(read(0)).map((part) => [...(part ?? [])])).toEqual([
+      [5, 6, 0],
+      [NO_TARGET, 7, NO_TARGET],
+      [0, 0, 2],
+    ]);
+    expect(Object.values(read(1)).map((part) => [...(part ?? [])])).toEqual([
+      [1, 2, 3],
+      [2, 3, NO_TARGET],
+      [0, 0, 0],
+    ]);
+  }
+});
+
+test('[DA9] a step counts the rows of its windows, wherever the order has them', () => {
+  const counted = Uint32Array.of(1, 20, 300);
+  expect([0, 2, 4].map((from) => countedRows(counted, SEQUENTIAL, [from, from + 2], 999))).toEqual([21, 301, 320]);
+  expect(countedRows(counted, { type: 'shuffled', seed: 4 }, [3, 6], 999)).toBe(321);
+  expect(countedRows(null, SEQUENTIAL, [4, 6], 40)).toBe(80);
 });
 
 test('[DA8] one byte a token up to 256 ids, two up to 65,536, then four', () => {

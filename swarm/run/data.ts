@@ -1,7 +1,8 @@
 /**
  * Which tokens a step reads: a pure function of (run, step), so that any peer can fetch its own. All files of a run are
- * one token list, cut into shards named by their SHA-256; window w is tokens [w·T, w·T+T) with targets one later. Rules DA
- * in SPEC.md.
+ * one token list, cut into shards named by their SHA-256. In a list of text window w is tokens [w·T, w·T+T) with targets one
+ * later; in a list of rows it is three times T numbers: inputs, targets, and the row at which each row's example begins.
+ * Rules DA in SPEC.md.
  */
 import { invariant, type Range } from '../base.ts';
 
@@ -9,12 +10,19 @@ export const SHARD_TOKENS = 65_536;
 
 /** Tokens as files: shard k holds tokens [k·shardTokens, (k+1)·shardTokens), little-endian; only the last is shorter. */
 export interface TokenList {
+  /** Windows of examples; absent: text. */
+  readonly kind?: 'rows';
   readonly tokens: number;
   readonly shardTokens: number;
-  /** As few as every id of the vocabulary fits into. */
+  /** As few as every id of the vocabulary fits into; of rows, every number in them. */
   readonly bytesPerToken: TokenBytes;
   readonly shards: readonly string[];
+  /** Of rows alone: the blob that says how many rows of each window count, four bytes a window. */
+  readonly counted?: string;
 }
+
+/** The target of a row that does not count. */
+export const NO_TARGET = 0xffffffff;
 
 export type TokenBytes = 1 | 2 | 4;
 export type TokenIds = Uint8Array | Uint16Array | Uint32Array;
@@ -23,8 +31,17 @@ export type TokenIds = Uint8Array | Uint16Array | Uint32Array;
 export type Order = { readonly type: 'sequential' } | { readonly type: 'shuffled'; readonly seed: number };
 export const SEQUENTIAL: Order = { type: 'sequential' };
 
-export const windowCount = (tokens: number, sequenceLength: number): number =>
-  Math.max(0, Math.floor((tokens - 1) / sequenceLength));
+/** Window w is the `length` tokens from w·`stride` on. */
+function layoutOf({ kind }: Pick<TokenList, 'kind'>, sequenceLength: number) {
+  return kind === 'rows'
+    ? { stride: 3 * sequenceLength, length: 3 * sequenceLength }
+    : { stride: sequenceLength, length: sequenceLength + 1 }; // the last target belongs to the next window
+}
+
+export function windowCount(list: Pick<TokenList, 'kind' | 'tokens'>, sequenceLength: number): number {
+  const { stride, length } = layoutOf(list, sequenceLength);
+  return Math.max(0, Math.floor((list.tokens - length + stride) / stride));
+}
 
 /** The window of a sample numbered over the whole run: sample i of step s is s·B + i. One time round is an epoch. */
 export function windowOfSample(order: Order, sample: number, windows: number): number {
@@ -32,19 +49,24 @@ export function windowOfSample(order: Order, sample: number, windows: number): n
   return order.type === 'sequential' ? place : permuted(place, windows, order.seed, Math.floor(sample / windows));
 }
 
-/** Tokens of a window, its last target included: T+1 of them. */
-const tokensOfWindow = (window: number, sequenceLength: number): Range => [
-  window * sequenceLength,
-  (window + 1) * sequenceLength + 1,
-];
-
-/** Indices of the shards that a window reads: one, or two neighbours (more only if T exceeds a shard). */
-export function shardsOfWindow(window: number, sequenceLength: number, shardTokens: number): Range {
-  const [from, to] = tokensOfWindow(window, sequenceLength);
-  return [Math.floor(from / shardTokens), Math.floor((to - 1) / shardTokens) + 1];
+/** Places in the list, past each other. */
+function tokensOfWindow(list: Pick<TokenList, 'kind'>, window: number, sequenceLength: number): Range {
+  const { stride, length } = layoutOf(list, sequenceLength);
+  return [window * stride, window * stride + length];
 }
 
-export const bytesPerToken = (vocabulary: number): TokenBytes => (vocabulary <= 256 ? 1 : vocabulary <= 65_536 ? 2 : 4);
+/** Indices of the shards that a window reads: one, or two neighbours (more only if a window exceeds a shard). */
+export function shardsOfWindow(
+  list: Pick<TokenList, 'kind' | 'shardTokens'>,
+  window: number,
+  sequenceLength: number,
+): Range {
+  const [from, to] = tokensOfWindow(list, window, sequenceLength);
+  return [Math.floor(from / list.shardTokens), Math.floor((to - 1) / list.shardTokens) + 1];
+}
+
+/** For numbers from 0 to below `count`. */
+export const bytesPerToken = (count: number): TokenBytes => (count <= 256 ? 1 : count <= 65_536 ? 2 : 4);
 
 const ARRAYS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array } as const;
 
@@ -54,14 +76,32 @@ export const decodeShard = (bytes: ArrayBuffer, size: TokenBytes): TokenIds => n
 /** Room for so many ids, as a shard has them. */
 export const emptyShard = (tokens: number, size: TokenBytes) => new ARRAYS[size](new ArrayBuffer(tokens * size));
 
-/** The T+1 tokens of a window, out of the shards it reads. */
-export function windowTokens(
+/** A window as steps compute with it: T rows. */
+export interface WindowRows {
+  readonly ids: Uint32Array;
+  /** NO_TARGET where the row does not count. */
+  readonly targets: Uint32Array;
+  /** The row at which each row's example begins; null: the first one. */
+  readonly firstRows: Uint32Array | null;
+}
+
+/** The rows of a window, out of the shards it reads. `vocabulary`: the number that stands in lists for no target. */
+export function windowRows(
   shard: (index: number) => TokenIds,
+  list: Pick<TokenList, 'kind' | 'shardTokens'>,
   window: number,
-  sequenceLength: number,
-  shardTokens: number,
-): Uint32Array {
-  const [from, to] = tokensOfWindow(window, sequenceLength);
+  { sequenceLength, vocabulary }: { readonly sequenceLength: number; readonly vocabulary: number },
+): WindowRows {
+  const tokens = tokensIn(shard, tokensOfWindow(list, window, sequenceLength), list.shardTokens);
+  const ids = tokens.subarray(0, sequenceLength);
+  if (list.kind !== 'rows') return { ids, targets: tokens.subarray(1), firstRows: null };
+  const targets = tokens
+    .subarray(sequenceLength, 2 * sequenceLength)
+    .map((target) => (target === vocabulary ? NO_TARGET : target));
+  return { ids, targets, firstRows: tokens.subarray(2 * sequenceLength) };
+}
+
+function tokensIn(shard: (index: number) => TokenIds, [from, to]: Range, shardTokens: number): Uint32Array {
   const out = new Uint32Array(to - from);
   for (let token = from; token < to; ) {
     const index = Math.floor(token / shardTokens);
@@ -72,6 +112,19 @@ export function windowTokens(
     token += part.length;
   }
   return out;
+}
+
+/** How many rows count of samples `[from, to)`, numbered over the whole run. `counted`: of each window; null: each row of text. */
+export function countedRows(
+  counted: Uint32Array | null,
+  order: Order,
+  [from, to]: Range,
+  sequenceLength: number,
+): number {
+  if (counted === null) return (to - from) * sequenceLength;
+  let sum = 0;
+  for (let sample = from; sample < to; sample++) sum += counted[windowOfSample(order, sample, counted.length)] ?? 0;
+  return sum;
 }
 
 /**

@@ -73,6 +73,11 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile): Result<RunFile
       'weights of a checkpoint fit the model that they are of alone: choose the same model, or new weights',
     );
   const { text } = draft;
+  const format = source.data.format ?? 'text';
+  if (text === null && format !== 'text' && sequenceLength !== source.train.sequenceLength)
+    return refusal(
+      `the examples of ${source.name} lie in windows of ${source.train.sequenceLength} tokens: choose the same length`,
+    );
   const vocabulary = text === null ? source.model.vocab_size : BYTE_VOCABULARY;
   if (draft.checkpoint !== null && source.model.vocab_size !== vocabulary)
     return refusal(

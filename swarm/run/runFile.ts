@@ -20,7 +20,7 @@ import {
   TOO_DEEP,
   text,
 } from '../model/inputFields.ts';
-import type { Model } from '../model/model.ts';
+import { type Model, overflowsHalves } from '../model/model.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
 import { RUN_WIRES, STATE_WIRES } from '../wire.ts';
 import { type Order, SEQUENTIAL } from './data.ts';
@@ -216,6 +216,9 @@ export const trainSchema = fields({
   schedule: schedule.type === 'cosine' ? { ...schedule, decaySteps: schedule.decaySteps ?? rest.steps } : schedule,
 }));
 
+/** What the files have: texts, or in each line of them one example. */
+const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
+
 const RUN_FILE = fields({
   // It names rows and folders: no separators, and never a leading dot.
   name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
@@ -229,6 +232,9 @@ const RUN_FILE = fields({
   data: fields({
     files,
     tokenizer,
+    format: z.enum(DATA_FORMATS, { error: expecting('"text", "completion" or "chat"') }).exactOptional(),
+    packing: z.boolean({ error: expecting('true or false') }).exactOptional(),
+    chatTemplate: text('the path of a chat template').exactOptional(),
     order: z.enum(['sequential', 'shuffled'], { error: expecting('"sequential" or "shuffled"') }).default('sequential'),
     seed: natural.default(0),
   }),
@@ -251,9 +257,11 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   if (isTooDeep(json)) return refusal(`${fileName}: the run file ${TOO_DEEP}`);
   const parsed = RUN_FILE.safeParse(json);
   if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the run file')}`);
-  const run = parsed.data;
-  const model = modelFromConfig(run.model);
+  const model = modelFromConfig(parsed.data.model);
   if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
+  const run = overflowsHalves(model.value) ? inFloats(parsed.data) : parsed.data;
+  const unfit = dataProblem(run.data);
+  if (unfit !== null) return refusal(`${fileName}: ${unfit}`);
   const { sequenceLength } = run.train;
   if (sequenceLength > model.value.positions)
     return refusal(
@@ -269,6 +277,19 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
     );
   return success(run);
 }
+
+/** Fields that say nothing beside the others. */
+function dataProblem({ format = 'text', packing, chatTemplate, tokenizer }: RunFile['data']): string | null {
+  if (packing !== undefined && format === 'text')
+    return 'data.packing goes only with data.format "completion" or "chat": a text has no examples';
+  if (chatTemplate !== undefined && format !== 'chat')
+    return `data.chatTemplate goes only with data.format "chat", not "${format}"`;
+  if (format === 'chat' && tokenizer === 'bytes' && chatTemplate === undefined)
+    return 'data.chatTemplate is missing: with data.format "chat" and data.tokenizer "bytes" it must be the path of a chat template';
+  return null;
+}
+
+const inFloats = (run: RunFile): RunFile => ({ ...run, precision: { ...run.precision, compute: 'f32' } });
 
 /** The model of a parsed run file. */
 export function modelOf(run: RunFile): Model {

@@ -105,7 +105,11 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
         schedule: { type: 'constant', warmupSteps: 0 },
       },
       data: { tokens: 9, shardTokens: 9, bytesPerToken: 1, shards: [HASH] },
-      ...{ order: { type: 'sequential' }, evaluation: null, wire: 'f32' },
+      order: { type: 'sequential' },
+      evaluation: {
+        ...{ kind: 'rows', tokens: 24, shardTokens: 24, bytesPerToken: 2, shards: [HASH], counted: HASH },
+      },
+      wire: 'f32',
     },
     ...{ generation: 0, epoch: 1, committedSteps: 2 },
     lastCommit: { epoch: 1, step: 1, clipScale: 0.5, learningRate: 0.01 },

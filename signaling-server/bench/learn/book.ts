@@ -29,7 +29,7 @@ export async function openBook(): Promise<Book> {
 
 /** Shuffled by the seed. */
 export function batches({ train }: Book, { samples, positions }: BatchSize, seed: number): Batch {
-  const windows = windowCount(train.length, positions);
+  const windows = windowCount({ tokens: train.length }, positions);
   return (number) =>
     Array.from({ length: samples }, (_, i) => {
       const window = windowOfSample({ type: 'shuffled', seed }, number * samples + i, windows);
@@ -40,7 +40,7 @@ export function batches({ train }: Book, { samples, positions }: BatchSize, seed
 /** Mean loss of the held-out text, in nats a byte: of all whole batches of it. */
 export function heldOutLoss(trainer: Trainer, values: Float32Array, { heldOut }: Book, size: BatchSize): number {
   const { samples, positions } = size;
-  const count = Math.floor(windowCount(heldOut.length, positions) / samples);
+  const count = Math.floor(windowCount({ tokens: heldOut.length }, positions) / samples);
   const tensors = tensorsIn(trainer.model, values);
   let sum = 0;
   for (let batch = 0; batch < count; batch++) {

@@ -209,7 +209,7 @@ function microTokens({ batch, sequence, vocabulary, tokens }: StepBench): MicroT
     ids[row] = idAt(b, t);
     targets[row] = idAt(b, t + 1);
   }
-  return { ids, targets };
+  return { ids, targets, firstRows: null };
 }
 
 /** Counts what goes to the device between two resets. */

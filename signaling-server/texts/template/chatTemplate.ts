@@ -69,7 +69,7 @@ const OBJECT = z.record(z.string(), z.unknown());
 const TOKEN = z.union([z.string(), z.looseObject({ content: z.string() }).transform(({ content }) => content)]);
 
 /** A model's templates, and what they get of its special tokens. */
-interface ChatTemplate {
+export interface ChatTemplate {
   /** With tools another may be meant. */
   readonly plain: Template;
   readonly withTools: Template;

@@ -13,10 +13,13 @@ export interface Reading {
   take<T>(use: (values: Float32Array<ArrayBuffer>) => T | Promise<T>): Promise<T>;
 }
 
-/** Token ids of one micro-batch, N of each: inputs, and the same shifted by one. */
+/** The N rows of one micro-batch, window by window. */
 export interface MicroTokens {
   readonly ids: Uint32Array;
+  /** The id that each row is to predict; NO_TARGET where the row does not count. */
   readonly targets: Uint32Array;
+  /** The row of its own window at which the example of each row begins; null: all begin with their window. */
+  readonly firstRows: Uint32Array | null;
 }
 
 /** Rows of the stream that a stage is given: floats, or the words of a tensor that another peer packed. */

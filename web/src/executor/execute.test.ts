@@ -83,7 +83,7 @@ async function stepOfFirst(
         notes.push(`receive ${kind}`);
         return new Float32Array(1);
       },
-      tokens: async () => ({ ids: new Uint32Array(1), targets: new Uint32Array(1) }),
+      tokens: async () => ({ ids: new Uint32Array(1), targets: new Uint32Array(1), firstRows: null }),
       report: note('report'),
       committed: async () => {
         notes.push('committed');

@@ -265,7 +265,8 @@ export class StepRun {
 
   async #forwardWork(index: number, microBatch: number): Promise<ForwardWork> {
     const last = index === this.#role.plan.stages.length - 1;
-    const tokens = index === 0 || last ? await this.#around.tokens(microBatch) : null;
+    const isRead = index === 0 || last || this.#around.hasExamples === true;
+    const tokens = isRead ? await this.#around.tokens(microBatch) : null;
     const input = index === 0 ? null : this.#input('F', index, microBatch);
     const encoding = last ? undefined : this.#encodingTo(index + 1, microBatch);
     const evaluation = this.#round !== null;

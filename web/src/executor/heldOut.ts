@@ -27,7 +27,7 @@ export async function evaluateHeldOut(
 ): Promise<LossSum[]> {
   const { plan, peer } = role;
   const { globalBatchSize, sequenceLength } = train;
-  const samples = samplesRead(plan, peer);
+  const samples = samplesRead(plan, peer, source);
   const actions = got(forwardOnly(plan), peer);
   const sums = new Map<number, number | null>();
   const firstSample = new Map(plan.microBatches.map(({ id, samples: [from] }) => [id, from]));

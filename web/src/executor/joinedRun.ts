@@ -29,8 +29,9 @@ export type OpenEngine = (model: Model, train: Train, wire: RunWire, compute?: C
 export function joinedRun(peer: PeerId, facts: RunFacts, openEngine: OpenEngine, files: RunFiles): JoinedRun {
   const model = modelFromConfig(facts.model);
   invariant(model.ok, 'the server sent a model that it would have refused itself');
+  const shape = { sequenceLength: facts.train.sequenceLength, vocabulary: model.value.vocabulary };
   const source = (list: TokenList, order: Order) =>
-    new TokenSource(list, order, facts.train.sequenceLength, (hash) => files.tokenShard(hash));
+    new TokenSource(list, order, shape, (hash) => files.tokenShard(hash));
   const engine = openEngine(model.value, facts.train, facts.wire, facts.compute);
   return {
     ...{ peer, facts, files, engine },

@@ -67,7 +67,7 @@ class Seen {
         this.awaited.push(line(from, me, key));
         return new Float32Array(1);
       },
-      tokens: async () => ({ ids: new Uint32Array(1), targets: new Uint32Array(1) }),
+      tokens: async () => ({ ids: new Uint32Array(1), targets: new Uint32Array(1), firstRows: null }),
       report: nothing,
       committed: async () => ({ learningRate: 1, clipScale: 1, time: STEP + 1 }),
     };

@@ -311,7 +311,7 @@ export class Session {
     const { role } = this.#holding;
     // One who only hands over has nothing to say: the server lets it go when everyone else is ready.
     if (!role) return;
-    const samples = samplesRead(plan, run.peer);
+    const samples = samplesRead(plan, run.peer, run.tokens);
     expectTokens(run.tokens, run.facts.train, samples, step, plan.islands);
     if (run.evaluation) expectHeldOut(run.evaluation, run.facts.train, samples, 0);
     epoch.abort.signal.throwIfAborted();
@@ -340,7 +340,7 @@ export class Session {
     const actions = got(stepSchedule(role.plan, end), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#settle(run, role);
-    expectTokens(run.tokens, train, samplesRead(role.plan, run.peer), step, role.plan.islands);
+    expectTokens(run.tokens, train, samplesRead(role.plan, run.peer, run.tokens), step, role.plan.islands);
     const around = { ...this.#surroundings(epoch, role, step), lossScale, endsTurn: end !== null };
     const work = () => new StepRun(role, around, step).train(actions, !this.#holding.isFirst(step), copies);
     const timeline = await this.#windows.step(work);
@@ -406,6 +406,7 @@ export class Session {
       ...this.#meter.ofStep(step),
       awaited: (from, coming) => this.#windows.during(from, this.#meter.awaited(from, coming)),
       tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
+      hasExamples: run.tokens.hasExamples,
       report: (message) => {
         this.#holding.added(step + 1);
         this.#tell(message, role);
@@ -478,7 +479,7 @@ async function warmUp(
   const links = ways.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
   const next = isRecorded(train) ? null : turnAt(train, laterStep(train, step, plan.islands) ?? step);
   // Read past those that are expected, which belong to the plan in force.
-  const samples = next === null ? [] : samplesRead(plan, peer);
+  const samples = next === null ? [] : samplesRead(plan, peer, tokens);
   const first = (next?.number ?? 0) * train.globalBatchSize;
   const read = Promise.all(samples.map((sample) => tokens.read(first, [sample, sample + 1])));
   await Promise.all([links, read, warmRole(engine, train, plan, peer)]);

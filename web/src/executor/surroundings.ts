@@ -26,6 +26,8 @@ export interface Surroundings extends MeasuredLinks {
   awaited?(from: PeerId, coming: Promise<void>): Promise<void>;
   /** Tokens of the samples of a micro-batch. */
   tokens(microBatch: number): Promise<MicroTokens>;
+  /** Windows hold examples: every stage asks where their rows begin. Absent: the first and the last stage ask alone. */
+  readonly hasExamples?: boolean;
   report(message: ReportMessage): void;
   /** The GPU has done this. */
   computed?(action: ComputeAction): void;

@@ -48,7 +48,7 @@ class FakeServer {
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 const sourceOf = (server: FakeServer, order: Order = SEQUENTIAL): TokenSource =>
-  new TokenSource(server.list, order, SEQUENCE, server.fetchShard);
+  new TokenSource(server.list, order, { sequenceLength: SEQUENCE, vocabulary: 65_535 }, server.fetchShard);
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
 async function isDone(promise: Promise<unknown>): Promise<boolean> {
@@ -154,7 +154,7 @@ test('a fetch that failed is tried once more by the one who needs it', async () 
   expect(server.asked.filter((hash) => hash === '3')).toHaveLength(2);
 });
 
-test('a peer reads the samples of its micro-batches in the first and the last stage', () => {
+test('a peer reads the samples of its micro-batches in the first and the last stage, of examples in every one', () => {
   const member = (peer: string, microBatches: number[]) => ({
     peer: peerId(peer),
     microBatches,
@@ -173,8 +173,9 @@ test('a peer reads the samples of its micro-batches in the first and the last st
       { id: 1, samples: [3, 5] },
     ],
   };
-  const read = (peer: string) => samplesRead(plan as Plan, peerId(peer));
+  const read = (peer: string, hasExamples = false) => samplesRead(plan as Plan, peerId(peer), { hasExamples });
   expect([read('a'), read('b'), read('c'), read('d')]).toEqual([[1, 2, 3, 4, 0], [3, 4], [], [1, 2, 0]]);
+  expect(read('c', true)).toEqual([1, 2, 3, 4, 0]);
 });
 
 test('[IS2] what is read next is that of the steps’ numbers, an island’s turn at a time', () => {

@@ -10,9 +10,10 @@ import {
   shardsOfWindow,
   type TokenIds,
   type TokenList,
+  type WindowRows,
   windowCount,
   windowOfSample,
-  windowTokens,
+  windowRows,
 } from '../../../swarm/run/data.ts';
 import type { MicroTokens } from './engine.ts';
 
@@ -20,6 +21,12 @@ import type { MicroTokens } from './engine.ts';
 const KEPT_SHARDS = 64;
 /** A browser opens six connections to one server; checkpoints need some, too. */
 const FETCHES_AT_ONCE = 4;
+
+/** Of a run: how long its windows are, and how many ids its tokens have. */
+interface WindowShape {
+  readonly sequenceLength: number;
+  readonly vocabulary: number;
+}
 
 interface Shard {
   readonly tokens: Promise<TokenIds>;
@@ -32,22 +39,27 @@ export class TokenSource {
   readonly windows: number;
   readonly #list: TokenList;
   readonly #order: Order;
-  readonly #sequence: number;
+  readonly #shape: WindowShape;
   readonly #fetchShard: (hash: string) => Promise<ArrayBuffer>;
-  /** T+1 tokens of each expected sample, numbered over the whole run. */
-  readonly #expected = new Map<number, Promise<Uint32Array>>();
+  /** Of each expected sample, numbered over the whole run. */
+  readonly #expected = new Map<number, Promise<WindowRows>>();
   /** In order of last use: of those that are here, the first is the next to go. */
   readonly #shards = new Map<number, Shard>();
   /** Shards to be fetched, the next one first. */
   #queue: Shard[] = [];
   #fetching = 0;
 
-  constructor(list: TokenList, order: Order, sequence: number, fetchShard: (hash: string) => Promise<ArrayBuffer>) {
+  constructor(list: TokenList, order: Order, shape: WindowShape, fetchShard: (hash: string) => Promise<ArrayBuffer>) {
     this.#list = list;
     this.#order = order;
-    this.#sequence = sequence;
+    this.#shape = shape;
     this.#fetchShard = fetchShard;
-    this.windows = windowCount(list.tokens, sequence);
+    this.windows = windowCount(list, shape.sequenceLength);
+  }
+
+  /** Its windows hold examples, and say of each row where its own begins. */
+  get hasExamples(): boolean {
+    return this.#list.kind === 'rows';
   }
 
   /** These samples, numbered over the whole run, will be read next, the first one first; others are forgotten. */
@@ -66,20 +78,17 @@ export class TokenSource {
   /** Samples `[from, to)` counted from `first` = step·B; past the last window they begin again. */
   async read(first: number, samples: Range): Promise<MicroTokens> {
     const numbers = Array.from({ length: samples[1] - samples[0] }, (_, i) => first + samples[0] + i);
-    const rows = numbers.length * this.#sequence;
-    const ids = new Uint32Array(rows);
-    const targets = new Uint32Array(rows);
     const windows = await Promise.all(
       numbers.map((sample) => this.#readWindow(sample).catch(() => this.#window(sample, true))),
     );
-    for (const [index, tokens] of windows.entries()) {
-      ids.set(tokens.subarray(0, this.#sequence), index * this.#sequence);
-      targets.set(tokens.subarray(1), index * this.#sequence);
-    }
-    return { ids, targets };
+    return {
+      ids: joined(windows.map(({ ids }) => ids)),
+      targets: joined(windows.map(({ targets }) => targets)),
+      firstRows: this.hasExamples ? joined(windows.flatMap(({ firstRows }) => firstRows ?? [])) : null,
+    };
   }
 
-  #readWindow(sample: number): Promise<Uint32Array> {
+  #readWindow(sample: number): Promise<WindowRows> {
     const expected = this.#expected.get(sample);
     if (!expected) return this.#window(sample, true);
     const [from, to] = this.#shardsOf(sample);
@@ -87,19 +96,18 @@ export class TokenSource {
     return expected;
   }
 
-  async #window(sample: number, isUrgent: boolean): Promise<Uint32Array> {
+  async #window(sample: number, isUrgent: boolean): Promise<WindowRows> {
     const [from, to] = this.#shardsOf(sample);
     const asked = Array.from({ length: to - from }, (_, i) => this.#shard(from + i, isUrgent));
     const shards = await Promise.all(asked);
-    const { shardTokens } = this.#list;
     const none = new Uint8Array();
     const window = windowOfSample(this.#order, sample, this.windows);
-    return windowTokens((index) => shards[index - from] ?? none, window, this.#sequence, shardTokens);
+    return windowRows((index) => shards[index - from] ?? none, this.#list, window, this.#shape);
   }
 
   #shardsOf(sample: number): Range {
     const window = windowOfSample(this.#order, sample, this.windows);
-    return shardsOfWindow(window, this.#sequence, this.#list.shardTokens);
+    return shardsOfWindow(this.#list, window, this.#shape.sequenceLength);
   }
 
   #shard(index: number, isUrgent: boolean): Promise<TokenIds> {
@@ -157,4 +165,14 @@ export class TokenSource {
     const here = [...this.#shards].filter(([, { isHere }]) => isHere);
     for (const [index] of here.slice(0, Math.max(0, here.length - KEPT_SHARDS))) this.#shards.delete(index);
   }
+}
+
+function joined(parts: readonly Uint32Array[]): Uint32Array {
+  const all = new Uint32Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let filled = 0;
+  for (const part of parts) {
+    all.set(part, filled);
+    filled += part.length;
+  }
+  return all;
 }

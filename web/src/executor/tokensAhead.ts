@@ -34,9 +34,16 @@ export function expectHeldOut(held: TokenSource, train: Train, samples: readonly
   held.expect(rounds.flatMap((window) => samples.map((sample) => window + sample)));
 }
 
-/** Samples of a step whose tokens this peer needs: those that it embeds or takes the loss of, in the order of its work. */
-export function samplesRead({ stages, microBatches }: Plan, peer: string): number[] {
-  const ends = [stages[0], stages.at(-1)];
+/**
+ * Samples of a step whose tokens this peer needs: those that it embeds or takes the loss of, of examples all that go through
+ * it; in the order of its work.
+ */
+export function samplesRead(
+  { stages, microBatches }: Plan,
+  peer: string,
+  { hasExamples }: Pick<TokenSource, 'hasExamples'>,
+): number[] {
+  const ends = hasExamples ? stages : [stages[0], stages.at(-1)];
   const carried = new Set(
     ends.flatMap((stage) =>
       (stage?.members ?? []).flatMap((member) => (member.peer === peer ? member.microBatches : [])),

@@ -179,7 +179,13 @@ async function timeLayer(
   const stream: Stream = { encoding: 'f32', words };
   const ids = new Uint32Array(rows);
   const gradient = layers === 1 ? null : stream; // the last stage makes its own
-  const input = { microBatch: 0, samples, input: stream, tokens: { ids, targets: ids }, evaluation: false };
+  const input = {
+    microBatch: 0,
+    samples,
+    input: stream,
+    tokens: { ids, targets: ids, firstRows: null },
+    evaluation: false,
+  };
   const forward = (): void => stage.forward(input);
   const backward = (): void => stage.backward(0, gradient);
   const settled = (): Promise<void> => stage.settled();

@@ -80,7 +80,7 @@ test.each(CASES)(
       Float32Array.from({ length: elements }, () => random() / 2 - 0.25),
     );
     const ids = Uint32Array.from({ length: sequence }, (_, index) => (index * 7) % 40);
-    const work = { microBatch: 0, samples: 1, input: null, tokens: { ids, targets: ids } };
+    const work = { microBatch: 0, samples: 1, input: null, tokens: { ids, targets: ids, firstRows: null } };
     const lossAt = async (directions: readonly Float32Array[], by: number, evaluation = true): Promise<number> => {
       model.blocks.forEach(({ name, elements }, block) => {
         const direction = directions[block];
@@ -119,7 +119,13 @@ test('GPT-2’s token table is bound in pieces; one past a buffer is refused by 
   const stage = await createStage(gpu, { ...wide(768), layers: 1 }, planOf([0, 1], 32));
   const ids = Uint32Array.from({ length: 32 }, (_, index) => 1_617 * index);
   stage.begin();
-  stage.forward({ microBatch: 0, samples: 1, input: null, tokens: { ids, targets: ids }, evaluation: true });
+  stage.forward({
+    microBatch: 0,
+    samples: 1,
+    input: null,
+    tokens: { ids, targets: ids, firstRows: null },
+    evaluation: true,
+  });
   const losses = await (await stage.readLoss(0)).take((rows: Float32Array) => rows.slice());
   // All values are zero.
   for (const loss of losses) expect(loss).toBeCloseTo(Math.log(50_257), 4);

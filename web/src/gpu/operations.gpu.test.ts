@@ -71,7 +71,7 @@ async function stepOn(family: AdapterFamily, config: object, bindingBytes?: numb
     microBatch: 0,
     samples: SAMPLES,
     input: null,
-    tokens: { ids, targets: ids.toReversed() },
+    tokens: { ids, targets: ids.toReversed(), firstRows: null },
     evaluation: false,
   });
   const losses = await (await stage.readLoss(0)).take((rows: Float32Array) => rows.slice());

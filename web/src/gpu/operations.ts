@@ -5,14 +5,13 @@
  * N rows: the samples·T of a micro-batch, or those of them that the loss works on at once.
  */
 
-import { swiGluBackward } from '../../../shaders/activation/swiGluBackward.ts';
-import { swiGluForward } from '../../../shaders/activation/swiGluForward.ts';
+import { geGluBackward, swiGluBackward } from '../../../shaders/activation/gatedBackward.ts';
+import { geGluForward, swiGluForward } from '../../../shaders/activation/gatedForward.ts';
 import { columnSum } from '../../../shaders/arrays/columnSum.ts';
 import { attentionBackwardKeyValue } from '../../../shaders/attention/attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from '../../../shaders/attention/attentionBackwardQuery.ts';
 import { attentionForward } from '../../../shaders/attention/attentionForward.ts';
 import { rotary } from '../../../shaders/attention/rotary.ts';
-import { embedBackwardPosition } from '../../../shaders/embedding/embedBackwardPosition.ts';
 import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedding/embedForward.ts';
 import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
@@ -30,9 +29,9 @@ import { layerNormBackwardWeights } from '../../../shaders/norm/layerNormBackwar
 import { layerNormForward } from '../../../shaders/norm/layerNormForward.ts';
 import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
-import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
+import { rmsNormAdd, rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
-import { isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
+import { BY_POSITION, BY_TOKEN, firstKeysName, isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
@@ -114,8 +113,9 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
         const buffers = { ...whole, token_VC: rowsOf(whole.token_VC, piece, C * places.elementBytes) };
         const dims = { N, C, F: piece.first, R: piece.rows };
         const name = label + nameOf(piece);
-        if (position_TC === null) return call(embedTokens, buffers, dims, name);
-        return call(embedForward, { ...buffers, position_TC }, { ...dims, T }, name);
+        if (position_TC === null) return call(embedTokens, buffers, { ...dims, scale: operation.scale }, name);
+        const placed = { ...buffers, first_N: buffer(firstKeysName(null)), position_TC };
+        return call(embedForward, placed, { ...dims, T }, name);
       });
     }
     case 'layerNorm':
@@ -127,11 +127,13 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
     case 'rotary':
       return [turn(operation, places, x(), { sign: 1, label })];
     case 'attention': {
-      const buffers = { qkv_BTED: x(), y_BTHD: y(), lse_BHT: y('.lse') };
+      const buffers = { qkv_BTED: x(), first_BT: firstKeysOf(operation, places), y_BTHD: y(), lse_BHT: y('.lse') };
       return [call(attentionForward, buffers, attentionDims(operation, places), label)];
     }
-    case 'swiGlu':
-      return [call(swiGluForward, { x_N2I: x(), y_NI: y() }, { N, I: operation.innerWidth }, label)];
+    case 'gated': {
+      const kernel = operation.activation === 'silu' ? swiGluForward : geGluForward;
+      return [call(kernel, { x_N2I: x(), y_NI: y() }, { N, I: operation.innerWidth }, label)];
+    }
     case 'crossEntropy': {
       const buffers = { logits_NV: x(), targets_N: buffer('targets'), loss_N: buffer('loss') };
       const V = operation.vocabulary;
@@ -157,11 +159,18 @@ function normForward(step: Step, norm: Norm, { rows: N, width: C, buffer, value 
     }
     case 'rmsNorm': {
       const buffers = { x_NC: x, weight_C: value(norm.weight), y_NC: y, stat_N: stat };
-      return call(rmsNormForward, buffers, { N, C, epsilon }, label);
+      const dims = { N, C, epsilon, offset: norm.offset };
+      if (step.residual === null) return call(rmsNormForward, buffers, dims, label);
+      return call(rmsNormAdd, { ...buffers, residual_NC: buffer(step.residual) }, dims, label);
     }
     case 'headNorm': {
       const buffers = { x_NED: x, weight_2D: value(...norm.weights), y_NED: y, stat_NG: stat };
-      return call(headNormForward, buffers, { N, ...headsOf(norm), D: norm.headWidth, epsilon, offset: 0 }, label);
+      return call(
+        headNormForward,
+        buffers,
+        { N, ...headsOf(norm), D: norm.headWidth, epsilon, offset: norm.offset },
+        label,
+      );
     }
   }
 }
@@ -186,7 +195,7 @@ function normBackward(step: Step, norm: Norm, { rows: N, width: C, buffer, value
       const input = { weight_C: value(norm.weight), dx_NC: dx };
       return [
         call(rmsNormBackwardWeights, { ...shared, dweight_C: gradient(norm.weight) }, { N, C }, label),
-        call(rmsNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
+        call(rmsNormBackward, { ...shared, ...input }, { N, C, offset: norm.offset, accumulate }, label),
       ];
     }
     case 'headNorm': {
@@ -196,7 +205,7 @@ function normBackward(step: Step, norm: Norm, { rows: N, width: C, buffer, value
       const D = norm.headWidth;
       return [
         call(headNormBackwardWeights, weights, { N, ...headsOf(norm), C: 2 * D }, label),
-        call(headNormBackward, input, { N, ...headsOf(norm), D, offset: 0 }, label),
+        call(headNormBackward, input, { N, ...headsOf(norm), D, offset: norm.offset }, label),
       ];
     }
   }
@@ -252,11 +261,11 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places
 const headsOf = ({ heads, keyValueHeads }: OperationOf<'headNorm' | 'attention'>) => ({ H: heads, K: keyValueHeads });
 
 const attentionDims = (attention: OperationOf<'attention'>, { samples, sequence }: Places): Dims => ({
-  B: samples,
-  T: sequence,
-  ...headsOf(attention),
-  D: attention.headWidth,
+  ...{ B: samples, T: sequence, ...headsOf(attention), D: attention.headWidth, scale: attention.scale },
+  ...(attention.window !== null && { W: attention.window }),
 });
+const firstKeysOf = ({ window }: OperationOf<'attention'>, { buffer }: Places): BufferSlice =>
+  buffer(firstKeysName(window));
 
 /** Turns the queries and keys of x, or turns their gradients back. */
 function turn(
@@ -266,7 +275,7 @@ function turn(
   { sign, label }: { readonly sign: 1 | -1; readonly label: string },
 ): KernelCall {
   const dims = { N: rows, T: sequence, H: heads + keyValueHeads, D, S: (heads + 2 * keyValueHeads) * D, sign };
-  return call(rotary, { table_TD: buffer(turns.name), x_NS }, dims, label);
+  return call(rotary, { table_TD: buffer(turns.name), first_N: buffer(firstKeysName(null)), x_NS }, dims, label);
 }
 
 /** The backward of a row: gradients of its tensors (added), then of its input. The loss has none of its own. */
@@ -291,7 +300,8 @@ export function backward(step: Step, places: Places): KernelCall[] {
       return [turn(operation, places, dx(), { sign: -1, label })];
     case 'attention': {
       const dims = attentionDims(operation, places);
-      const shared = { qkv_BTED: x(), lse_BHT: y('.lse'), dy_BTHD: dy(), dqkv_BTED: dx() };
+      const first_BT = firstKeysOf(operation, places);
+      const shared = { qkv_BTED: x(), first_BT, lse_BHT: y('.lse'), dy_BTHD: dy(), dqkv_BTED: dx() };
       const delta_BHT = buffer('attention.delta');
       // The queries' kernel writes delta, which the keys' kernel reads.
       return [
@@ -299,9 +309,10 @@ export function backward(step: Step, places: Places): KernelCall[] {
         call(attentionBackwardKeyValue, { ...shared, delta_BHT }, dims, label),
       ];
     }
-    case 'swiGlu': {
+    case 'gated': {
+      const kernel = operation.activation === 'silu' ? swiGluBackward : geGluBackward;
       const buffers = { x_N2I: x(), dy_NI: dy(), dx_N2I: dx() };
-      return [call(swiGluBackward, buffers, { N, I: operation.innerWidth }, label)];
+      return [call(kernel, buffers, { N, I: operation.innerWidth }, label)];
     }
     case 'crossEntropy':
       return [];
@@ -312,15 +323,18 @@ export function backward(step: Step, places: Places): KernelCall[] {
 
 function embedBackward(dx_NC: BufferSlice, embed: OperationOf<'embed'>, places: Places, label: string): KernelCall[] {
   const { rows: N, sequence: T, width: C, buffer, gradient } = places;
-  const sorted = { order_N: buffer('order'), segments: buffer('segments') };
+  const sorted = ({ order, segments }: typeof BY_TOKEN | typeof BY_POSITION) => ({
+    ...{ order_N: buffer(order), segments: buffer(segments), dx_NC },
+  });
   const table = gradient(embed.token);
+  const dims = { N, C, scale: embed.scale };
   const calls = tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
-    const tokens = { ...sorted, dx_NC, dtoken_VC: rowsOf(table, piece, 4 * C) };
-    return call(embedBackwardToken, tokens, { N, C, F: piece.first, R: piece.rows }, label + nameOf(piece));
+    const tokens = { ...sorted(BY_TOKEN), dtoken_VC: rowsOf(table, piece, 4 * C) };
+    return call(embedBackwardToken, tokens, { ...dims, F: piece.first, R: piece.rows }, label + nameOf(piece));
   });
   if (embed.position === null) return calls;
-  const positions = { dx_NC, dposition_TC: gradient(embed.position) };
-  return [...calls, call(embedBackwardPosition, positions, { N, T, C }, label)];
+  const positions = { ...sorted(BY_POSITION), dtoken_VC: gradient(embed.position) };
+  return [...calls, call(embedBackwardToken, positions, { ...dims, scale: 1, F: 0, R: T }, `${label} positions`)];
 }
 
 function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {

@@ -59,7 +59,7 @@ test.each([
     train,
     read: async (_, kind, [from, to]) =>
       Float32Array.from({ length: to - from }, () => (kind === 'value' ? random() - 0.5 : 0)),
-    tokens: () => ({ ids, targets: ids }),
+    tokens: () => ({ ids, targets: ids, firstRows: null }),
   });
   await solo.step(0);
   dropNext(dawn.value.device, label);

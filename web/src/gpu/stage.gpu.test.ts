@@ -16,7 +16,13 @@ invariant(parsed.ok, 'a valid model');
 const model = parsed.value;
 const SAMPLES = 2;
 const ids = Uint32Array.from({ length: SAMPLES * 32 }, (_, index) => (index * 7) % 40);
-const work = { microBatch: 0, samples: SAMPLES, input: null, tokens: { ids, targets: ids }, evaluation: false };
+const work = {
+  microBatch: 0,
+  samples: SAMPLES,
+  input: null,
+  tokens: { ids, targets: ids, firstRows: null },
+  evaluation: false,
+};
 
 let dawn: Awaited<ReturnType<typeof dawnDevice>>;
 beforeAll(async () => {
@@ -144,7 +150,7 @@ test('a weight gradient in slices is the one of a stage that cuts none', async (
       stage.writeValues(name, [0, elements], values);
     }
     stage.begin();
-    stage.forward({ ...work, samples, tokens: { ids: tokens, targets: tokens } });
+    stage.forward({ ...work, samples, tokens: { ids: tokens, targets: tokens, firstRows: null } });
     const { forward, backward } = stage.launchesOf(0);
     const slices = [...forward, ...backward].filter(({ kernel }) => kernel.name.startsWith('sumSlices')).length;
     stage.backward(0, null);

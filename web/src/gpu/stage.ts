@@ -2,6 +2,7 @@
  * One pipeline stage on a GPU: buffers, bind groups and pipelines are made once for a plan; a micro-batch is one compute
  * pass and one submit, and nothing is allocated in a step. Activations lie in slots, one for each micro-batch in flight.
  */
+import { firstKeys } from '../../../shaders/attention/firstKeys.ts';
 import { rotaryTable } from '../../../shaders/attention/rotary.ts';
 import { sortTokens } from '../../../shaders/embedding/sortTokens.ts';
 import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
@@ -9,13 +10,24 @@ import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { at, got, invariant, type Range } from '../../../swarm/base.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
-import { rotaryTables, stageBuffers, WIRE, WIRE_KEY, WIRE_RESIDUAL } from '../../../swarm/memory/memory.ts';
+import {
+  addsPositions,
+  BY_POSITION,
+  BY_TOKEN,
+  firstKeysName,
+  firstKeyWindows,
+  rotaryTables,
+  stageBuffers,
+  WIRE,
+  WIRE_KEY,
+  WIRE_RESIDUAL,
+} from '../../../swarm/memory/memory.ts';
 import { type Arena, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, type Model, paddingOf } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { packedWords, type WireEncoding } from '../../../swarm/wire.ts';
-import type { ForwardWork, Neighbour, Reading, Stage, Stream } from '../executor/engine.ts';
+import type { ForwardWork, MicroTokens, Neighbour, Reading, Stage, Stream } from '../executor/engine.ts';
 import { BufferSet, created, type Proof, ReadbackPool, type Run, wholeWords } from './buffers.ts';
 import { type Compiled, closeCompiled, compileCalls, type Launches } from './compile.ts';
 import type { Gpu } from './device.ts';
@@ -146,6 +158,9 @@ export class GpuStage implements Stage {
     this.#samples.set(microBatch, samples);
     const write = (name: string, values: Float32Array | Uint32Array) =>
       queue.writeBuffer(this.#buffers.get(`${slot}/${name}`), 0, values as Float32Array<ArrayBuffer>);
+    const { sequence } = this.#plan.size;
+    for (const window of firstKeyWindows(this.#program))
+      write(firstKeysName(window), firstKeys(samples * sequence, sequence, tokens?.firstRows ?? null, window));
     if (this.#program.last) {
       invariant(tokens, 'the last stage needs targets');
       write('targets', tokens.targets);
@@ -156,12 +171,22 @@ export class GpuStage implements Stage {
     }
     invariant(tokens, 'the first stage needs tokens');
     write('ids', tokens.ids);
-    if (!evaluation) {
-      const { order, segments } = sortTokens(tokens.ids, paddingOf(this.#model));
-      write('order', order);
-      write('segments', segments);
-    }
+    if (!evaluation) this.#writeSorted(tokens, write);
     return [];
+  }
+
+  /** In which order the gradients of the tables are summed. */
+  #writeSorted({ ids, firstRows }: MicroTokens, write: (name: string, words: Uint32Array) => void): void {
+    const writeAs = (names: typeof BY_TOKEN | typeof BY_POSITION, rows: Uint32Array, padding: number | null) => {
+      const { order, segments } = sortTokens(rows, padding);
+      write(names.order, order);
+      write(names.segments, segments);
+    };
+    writeAs(BY_TOKEN, ids, paddingOf(this.#model));
+    if (!addsPositions(this.#program)) return;
+    const { sequence } = this.#plan.size;
+    const positions = ids.map((_, row) => (row % sequence) - (firstRows ? at(firstRows, row) : 0));
+    writeAs(BY_POSITION, positions, null);
   }
 
   recompute(microBatch: number): void {
