@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { at, seededRandom } from '../swarm/base.ts';
 import { crossEntropy as crossEntropyRow } from '../swarm/reference/rows.ts';
 import { NO_TARGET } from '../swarm/run/data.ts';
-import { swiGluBackward } from './activation/swiGluBackward.ts';
-import { swiGluForward } from './activation/swiGluForward.ts';
+import { geGluBackward, swiGluBackward } from './activation/gatedBackward.ts';
+import { geGluForward, swiGluForward } from './activation/gatedForward.ts';
 import { columnSum } from './arrays/columnSum.ts';
 import { fillFirstKeys } from './attention/attention.ts';
 import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue.ts';
@@ -49,13 +49,21 @@ describe('backward references against finite differences', () => {
 
     const { order: order_N, segments } = sortTokens(ids_N);
     const { dtoken_VC } = float64Arrays(embedBackwardToken, dims);
-    embedBackwardToken.cpu({ order_N, segments, dx_NC, dtoken_VC }, dims);
+    embedBackwardToken.cpu({ order_N, segments, dx_NC, dtoken_VC }, { ...dims, scale: 1 });
     expect(gradientError(dtoken_VC, numericalGradient(forward.token_VC, loss))).toBeLessThan(TOLERANCE);
+    const scaled = new Float64Array(dtoken_VC.length) as unknown as Float32Array;
+    embedBackwardToken.cpu({ order_N, segments, dx_NC, dtoken_VC: scaled }, { ...dims, scale: 3 });
+    expect(
+      gradientError(
+        scaled,
+        dtoken_VC.map((value) => 3 * value),
+      ),
+    ).toBeLessThan(1e-12);
 
     const positions = sortTokens(Uint32Array.of(0, 1, 0, 0, 1, 0));
     const { dtoken_VC: dposition_TC } = float64Arrays(embedBackwardToken, { ...dims, V: dims.T });
     const ofPositions = { order_N: positions.order, segments: positions.segments, dx_NC, dtoken_VC: dposition_TC };
-    embedBackwardToken.cpu(ofPositions, { ...dims, R: dims.T });
+    embedBackwardToken.cpu(ofPositions, { ...dims, R: dims.T, scale: 1 });
     expect(gradientError(dposition_TC, numericalGradient(forward.position_TC, loss))).toBeLessThan(TOLERANCE);
   });
 
@@ -88,14 +96,14 @@ describe('backward references against finite differences', () => {
   });
 
   test('token embedding: the rows of the table', () => {
-    const dims = { N: 3, T: 3, C: 2, V: 4, F: 0, R: 4 };
+    const dims = { N: 3, T: 3, C: 2, V: 4, F: 0, R: 4, scale: 1 };
     const { token_VC, x_NC } = float64Arrays(embedTokens, dims);
     embedTokens.cpu({ ids_N: Uint32Array.of(3, 0, 3), token_VC, x_NC }, dims);
     expect(Array.from(x_NC)).toEqual([token_VC[6], token_VC[7], token_VC[0], token_VC[1], token_VC[6], token_VC[7]]);
   });
 
   test('RMS norm: input and weight', () => {
-    const dims = { N: 3, C: 5, epsilon: 1e-5, accumulate: 0 };
+    const dims = { N: 3, C: 5, epsilon: 1e-5, offset: 1, accumulate: 0 };
     const forward = float64Arrays(rmsNormForward, dims);
     const { dy_NC, dx_NC } = float64Arrays(rmsNormBackward, dims, 2);
     const loss = weightedOutput(rmsNormForward, forward, dims, 'y_NC', dy_NC);
@@ -165,13 +173,16 @@ describe('backward references against finite differences', () => {
     }
   });
 
-  test('SwiGLU: gate and up', () => {
+  test.each([
+    ['SwiGLU', swiGluForward, swiGluBackward],
+    ['GeGLU', geGluForward, geGluBackward],
+  ] as const)('%s: gate and up', (_, gatedForward, gatedBackward) => {
     const dims = { N: 3, I: 5 };
-    const forward = float64Arrays(swiGluForward, dims);
-    const { dy_NI, dx_N2I } = float64Arrays(swiGluBackward, dims, 2);
+    const forward = float64Arrays(gatedForward, dims);
+    const { dy_NI, dx_N2I } = float64Arrays(gatedBackward, dims, 2);
     const { x_N2I } = forward;
-    swiGluBackward.cpu({ x_N2I, dy_NI, dx_N2I }, dims);
-    const loss = weightedOutput(swiGluForward, forward, dims, 'y_NI', dy_NI);
+    gatedBackward.cpu({ x_N2I, dy_NI, dx_N2I }, dims);
+    const loss = weightedOutput(gatedForward, forward, dims, 'y_NI', dy_NI);
     expect(gradientError(dx_N2I, numericalGradient(x_N2I, loss))).toBeLessThan(TOLERANCE);
   });
 
@@ -185,10 +196,10 @@ describe('backward references against finite differences', () => {
   });
 
   test.each([
-    { B: 2, T: 5, H: 2, K: 2, D: 3 },
-    { B: 2, T: 4, H: 6, K: 2, D: 2 },
-    { B: 1, T: 1, H: 1, K: 1, D: 1 },
-    { B: 2, T: 9, H: 2, K: 1, D: 2, W: 3, L: 5 },
+    { B: 2, T: 5, H: 2, K: 2, D: 3, scale: 0.6 },
+    { B: 2, T: 4, H: 6, K: 2, D: 2, scale: 0.6 },
+    { B: 1, T: 1, H: 1, K: 1, D: 1, scale: 0.6 },
+    { B: 2, T: 9, H: 2, K: 1, D: 2, scale: 0.6, W: 3, L: 5 },
   ])('attention: queries, keys and values (%o)', (dims) => {
     const forward = float64Arrays(attentionForward, dims);
     fillFirstKeys(forward, dims, seededRandom(3));

@@ -1,7 +1,7 @@
 /** The one table of kernels: tests, the admission check and the benchmark walk over it. */
 
-import { swiGluBackward } from './activation/swiGluBackward.ts';
-import { swiGluForward } from './activation/swiGluForward.ts';
+import { geGluBackward, swiGluBackward } from './activation/gatedBackward.ts';
+import { geGluForward, swiGluForward } from './activation/gatedForward.ts';
 import { cachedAttention } from './answer/cachedAttention.ts';
 import { drawTokens } from './answer/drawTokens.ts';
 import { keepKeysValues } from './answer/keepKeysValues.ts';
@@ -29,7 +29,7 @@ import { layerNormBackwardWeights } from './norm/layerNormBackwardWeights.ts';
 import { layerNormForward } from './norm/layerNormForward.ts';
 import { rmsNormBackward } from './norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from './norm/rmsNormBackwardWeights.ts';
-import { rmsNormForward } from './norm/rmsNormForward.ts';
+import { rmsNormAdd, rmsNormForward } from './norm/rmsNormForward.ts';
 import { adamw, adamwShadow } from './update/adamw.ts';
 import { muonApply, muonApplyShadow, muonBegin, muonPolynomial, muonStart } from './update/muon.ts';
 import { sumSquares } from './update/sumSquares.ts';
@@ -80,6 +80,7 @@ export const kernels: readonly Kernel[] = [
   layerNormBackward,
   layerNormBackwardWeights,
   rmsNormForward,
+  rmsNormAdd,
   rmsNormBackward,
   rmsNormBackwardWeights,
   headNormForward,
@@ -95,6 +96,8 @@ export const kernels: readonly Kernel[] = [
   drawTokens,
   swiGluForward,
   swiGluBackward,
+  geGluForward,
+  geGluBackward,
   crossEntropy,
   crossEntropyLoss,
   addInto,

@@ -10,8 +10,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let h = group.x;
   let first = load_seen_N2(2u * n);
   let seen = load_seen_N2(2u * n + 1u);
-  let scale = inverseSqrt(f32(dims.D));
-  for (var c = local; c < CHUNKS; c += TEAM) { q[c] = load_qkv_NED(query_lane(n, h) + c) * scale; }
+  for (var c = local; c < CHUNKS; c += TEAM) { q[c] = load_qkv_NED(query_lane(n, h) + c) * dims.scale; }
   workgroupBarrier();
   let lane = local % CHUNKS;
   let share = local / CHUNKS;

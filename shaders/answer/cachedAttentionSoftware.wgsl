@@ -9,9 +9,8 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let h = index % dims.H;
   let first = load_seen_N2(2u * n);
   let seen = load_seen_N2(2u * n + 1u);
-  let scale = inverseSqrt(f32(dims.D));
   for (var c = 0u; c < CHUNKS; c++) {
-    q[c] = load_qkv_NED(query_lane(n, h) + c) * scale;
+    q[c] = load_qkv_NED(query_lane(n, h) + c) * dims.scale;
     y[c] = Lane();
   }
   var most = HIDDEN;

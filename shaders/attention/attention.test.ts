@@ -4,7 +4,7 @@ import { attentionBackwardKeyValue } from './attentionBackwardKeyValue.ts';
 import { TILE } from './tileSteps.ts';
 
 test.each([64, 80, 128])('dk and dv: at heads %i wide each score is computed once on a GPU', (D) => {
-  const dims = { B: 2, T: 70, H: 6, K: 3, D };
+  const dims = { B: 2, T: 70, H: 6, K: 3, D, scale: D ** -0.5 };
   // A tile of keys of one head belongs to one workgroup, which makes p of a tile of scores in one place.
   const { workgroups } = attentionBackwardKeyValue.source('gpu', dims);
   expect(workgroups(dims)).toEqual([2 * 3, Math.ceil(70 / TILE), 1]);

@@ -24,7 +24,7 @@ import { at } from '../../swarm/base.ts';
 import type { GpuClass } from '../family/adapterFamily.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, Source } from '../kernel/kernel.ts';
 import { constantsText, lanePrelude, laneWidth } from '../kernel/lanes.ts';
-import { u32 } from '../kernel/slots.ts';
+import { f32, u32 } from '../kernel/slots.ts';
 import code from './attention.wgsl?raw';
 import tiles from './attentionTiles.wgsl?raw';
 import { drawFirstRows, firstKeys } from './firstKeys.ts';
@@ -32,7 +32,7 @@ import { STRIP, scoresText, type Teams, TILE, type WrittenOut, weightedText } fr
 import tilesOfFloats from './tilesOfFloats.wgsl?raw';
 import tilesOfLanes from './tilesOfLanes.wgsl?raw';
 
-export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('K'), u32('D')] as const;
+export const ATTENTION_DIMS = [u32('B'), u32('T'), u32('H'), u32('K'), u32('D'), f32('scale')] as const;
 
 export const attentionSizes = ({ B, T, H, K, D }: AttentionDims) => ({
   first_BT: B * T,
@@ -45,7 +45,7 @@ export const attentionSizes = ({ B, T, H, K, D }: AttentionDims) => ({
 });
 
 /** Widths of heads come again where they can: each is a text of its own, and takes a second to compile. */
-export const ATTENTION_CASES: readonly FirstKeyDims[] = [
+const SHAPES: readonly Omit<FirstKeyDims, 'scale'>[] = [
   { B: 1, T: 1, H: 1, K: 1, D: 1 },
   { B: 2, T: 150, H: 3, K: 3, D: 5, W: 40, L: 61 },
   { B: 3, T: 37, H: 5, K: 5, D: 20 },
@@ -63,8 +63,13 @@ export const ATTENTION_CASES: readonly FirstKeyDims[] = [
   { B: 1, T: 70, H: 6, K: 2, D: 64 },
   { B: 1, T: 75, H: 2, K: 1, D: 37 },
 ];
+/** Scores by the width of a head, and by something else. */
+export const ATTENTION_CASES: readonly FirstKeyDims[] = SHAPES.map((dims, i) => ({
+  ...dims,
+  scale: (i % 3 === 1 ? 1.4 : 1) * dims.D ** -0.5,
+}));
 
-export type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D'>;
+export type AttentionDims = Dims<'B' | 'T' | 'H' | 'K' | 'D' | 'scale'>;
 /**
  * With what first keys are made of, which is no dim of the kernels: windows of W rows (absent, or past T: none), by which a
  * launch's time is predicted, and examples of at most L rows at random (absent: one).
@@ -181,14 +186,14 @@ export function attentionRow(
   dims: AttentionDims,
   [b, h, i]: readonly [number, number, number],
 ): { readonly y_D: readonly number[]; readonly logSum: number } {
-  const { T, D } = dims;
+  const { T, D, scale } = dims;
   const place = attentionPlace(dims, b, h);
   const s: number[] = [];
   const first = at(first_BT, b * T + i);
   for (let j = first; j <= i; j++) {
     let dot = 0;
     for (let d = 0; d < D; d++) dot += at(qkv_BTED, place.q(i, d)) * at(qkv_BTED, place.k(j, d));
-    s.push(dot / Math.sqrt(D));
+    s.push(dot * scale);
   }
   const most = s.reduce((largest, value) => Math.max(largest, value), Number.NEGATIVE_INFINITY);
   const logSum = most + Math.log(s.reduce((sum, value) => sum + Math.exp(value - most), 0));
@@ -234,7 +239,7 @@ export const attentionSpread = ({ T }: AttentionDims) => ({ lse_BHT: [Math.log((
 /** Sums over T rows, of sums over D. */
 export const attentionSlack = ({ T }: AttentionDims): number => Math.max(1, Math.sqrt(T) / 8);
 
-/** p_ij and ds_ij/√D of one head, float64, as functions of (i, j) with a key j that row i sees; delta_i = dy_i·y_i is given. */
+/** p_ij and scale·ds_ij of one head, float64, as functions of (i, j) with a key j that row i sees; delta_i = dy_i·y_i is given. */
 export function attentionGradients(
   { qkv_BTED, lse_BHT, dy_BTHD }: Arrays<'qkv_BTED' | 'lse_BHT' | 'dy_BTHD'>,
   delta_BHT: Arrays[string],
@@ -243,7 +248,7 @@ export function attentionGradients(
   h: number,
 ) {
   const place = attentionPlace(dims, b, h);
-  const scale = 1 / Math.sqrt(dims.D);
+  const { scale } = dims;
   const p = (i: number, j: number): number => {
     let dot = 0;
     for (let d = 0; d < dims.D; d++) dot += at(qkv_BTED, place.q(i, d)) * at(qkv_BTED, place.k(j, d));

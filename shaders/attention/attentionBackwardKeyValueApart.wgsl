@@ -50,9 +50,9 @@ fn keep_p(at: Place, team: u32, part: mat4x4f, keys: vec4u, queries: vec4u, rows
   if (team == 0u) { keep_weights(at, p_of(part + kept_weights(at), keys, queries, rows, firsts)); }
   workgroupBarrier();
 }
-// The weights that were kept are p; from here on they are ds = p·(dp − δ)/√D, again of both parts of dp.
+// The weights that were kept are p; from here on they are ds = scale·p·(dp − δ), again of both parts of dp.
 fn keep_both_ds(at: Place, team: u32, part: mat4x4f, rows: vec4u) {
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
   let p = kept_weights(at);
   workgroupBarrier();
   if (team == 1u) { keep_weights(at, part); }

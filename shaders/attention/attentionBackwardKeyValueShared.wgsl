@@ -1,6 +1,6 @@
 // Backward of causal attention, the keys' and values' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i),
 // ds_ij = p_ij·(dy_i·v_j − δ_i) and i ≥ j:
-//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
+//   dk_j = scale·Σ_i ds_ij·q_i,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
 
 // Four rows of a tensor at lane `chunk` after each row's start.
 fn dy_tile(rows: vec4u, chunk: u32) -> Tile {

@@ -19,7 +19,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let lanes = min(SLICE, CHUNKS - slice);
   let k_lane = width + key_head * CHUNKS;
   let v_lane = k_lane + dims.K * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
 
   for (var i = 0u; i < 4u * lanes; i++) {
     let row = (sample_row + min(key + i % 4u, last)) * row_lanes + slice + i / 4u;

@@ -11,7 +11,7 @@ fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
 fn is_past(first: u32, row: u32) -> bool { return load_first_BT(row) >= first + TILE; }
 // p of the scores; queries past the end see no key. `rows`: where the queries' lse lies. `firsts`: of the keys that they see.
 fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u, firsts: vec4u) -> mat4x4f {
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
   let seeing = select(vec4u(0), queries + 1u, queries < vec4u(dims.T));
   return mat4x4f(
     select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), (keys >= vec4u(firsts.x)) & (keys < vec4u(seeing.x))),
@@ -22,7 +22,7 @@ fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u, firsts: vec4u) -> 
 }
 // The weights that were kept are p; from here on they are ds.
 fn keep_ds(at: Place, dp: mat4x4f, rows: vec4u) {
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
   let p = kept_weights(at);
   keep_weights(at, mat4x4f(
     p[0] * (dp[0] - load_delta_BHT(rows.x)) * scale, p[1] * (dp[1] - load_delta_BHT(rows.y)) * scale,

@@ -30,7 +30,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
   let y_at = (sample_row + inside(queries)) * width + h * CHUNKS;
   let firsts = firsts_of(sample_row + inside(queries));
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
 
   var part = vec4f(0);
   for (var c = at.c; c < CHUNKS; c += SIDE) { part += column_dots(dy_tile(y_at, c), y_tile(y_at, c)); }

@@ -1,6 +1,6 @@
 /**
  * Attention without its T×T matrix (online softmax: Dao et al. 2022, algorithm 1). For each head, with first_i ≤ j ≤ i:
- *   s_ij = q_i·k_j/√D,   lse_i = log Σ_j exp s_ij,   y_i = Σ_j exp(s_ij − lse_i)·v_j
+ *   s_ij = scale·q_i·k_j,   lse_i = log Σ_j exp s_ij,   y_i = Σ_j exp(s_ij − lse_i)·v_j
  * See attention.ts for the layout and how work is cut.
  */
 

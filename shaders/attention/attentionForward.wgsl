@@ -29,7 +29,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let queries = rows_of(first + at.r);
   let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
   let firsts = firsts_of(sample_row + inside(queries));
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
 
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
   var most = vec4f(HIDDEN); // of each own query: largest score so far,

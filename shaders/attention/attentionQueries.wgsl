@@ -34,7 +34,7 @@ fn queries_of(id: vec3u) -> Queries {
     width + 2u * dims.K * CHUNKS,
     h * CHUNKS,
     width + h / (dims.H / dims.K) * CHUNKS,
-    1.0 / sqrt(f32(dims.D)),
+    dims.scale,
     firsts_of(sample_row + min(first + STEPS, vec4u(last))),
   );
 }

@@ -1,8 +1,8 @@
 /**
  * Rotary positions (Su et al. 2021) in the half-split layout: element d of a head is turned with element d + D/2 by the
  * angle t·frequency d of its row's position t in its example, which begins at row first_N of its window. In place, over the
- * first H heads of rows of S floats (queries and keys
- * stand before the values). A rotation's gradient is the opposite rotation, so `sign` −1 makes it the backward.
+ * first H heads of rows of S floats (queries and keys stand before the values). A rotation's gradient is the opposite
+ * rotation, so `sign` −1 makes it the backward.
  *
  * Cosines and sines come from a table made in float64: a long sequence's angle times a float32 frequency would be off by
  * more than the other kernels' rounding, and a GPU's sin of a large angle is off without bound.

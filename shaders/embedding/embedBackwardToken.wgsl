@@ -1,4 +1,4 @@
-// dtoken[id] += Σ dx[n] over the rows n with that id, as sorted by sortTokens.ts. One invocation for each segment and
+// dtoken[id] += scale·Σ dx[n] over the rows n with that id, as sorted by sortTokens.ts. One invocation for each segment and
 // lane of its row; segments past the count, and those of ids that are not among the R rows from F on, return at once, so the dispatch depends on N alone.
 
 fn item(index: u32) {
@@ -13,5 +13,5 @@ fn item(index: u32) {
   var sum = Lane();
   for (var n = load_segments(at + 1u); n < to; n++) { sum += load_dx_NC(load_order_N(n) * chunks + chunk); }
   let i = row * chunks + chunk;
-  store_dtoken_VC(i, load_dtoken_VC(i) + sum);
+  store_dtoken_VC(i, load_dtoken_VC(i) + dims.scale * sum);
 }

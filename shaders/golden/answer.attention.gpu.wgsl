@@ -1,5 +1,5 @@
-// answer.attention.gpu for {N:3,H:6,K:2,D:20,P:16,T:208,W:208,R:208,L:13}
-struct Dims { N: u32, H: u32, K: u32, D: u32, P: u32, T: u32, W: u32 }
+// answer.attention.gpu for {N:3,H:6,K:2,D:20,P:16,T:208,W:208,scale:0.25,R:208,L:13}
+struct Dims { N: u32, H: u32, K: u32, D: u32, P: u32, T: u32, W: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_NED: array<vec4f>;
 fn load_qkv_NED(i: u32) -> vec4f { return qkv_NED[i]; }
@@ -84,8 +84,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let h = group.x;
   let first = load_seen_N2(2u * n);
   let seen = load_seen_N2(2u * n + 1u);
-  let scale = inverseSqrt(f32(dims.D));
-  for (var c = local; c < CHUNKS; c += TEAM) { q[c] = load_qkv_NED(query_lane(n, h) + c) * scale; }
+  for (var c = local; c < CHUNKS; c += TEAM) { q[c] = load_qkv_NED(query_lane(n, h) + c) * dims.scale; }
   workgroupBarrier();
   let lane = local % CHUNKS;
   let share = local / CHUNKS;

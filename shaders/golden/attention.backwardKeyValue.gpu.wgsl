@@ -1,5 +1,5 @@
-// attention.backwardKeyValue.gpu for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.backwardKeyValue.gpu for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
@@ -186,7 +186,7 @@ fn weighted(before: Tile, at: Place) -> Tile {
 }
 // Backward of causal attention, the keys' and values' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i),
 // ds_ij = p_ij·(dy_i·v_j − δ_i) and i ≥ j:
-//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
+//   dk_j = scale·Σ_i ds_ij·q_i,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
 
 // Four rows of a tensor at lane `chunk` after each row's start.
 fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
@@ -214,7 +214,7 @@ fn store(rows: vec4u, chunk: u32, tile: Tile, at: vec4u) {
 fn is_past(first: u32, row: u32) -> bool { return load_first_BT(row) >= first + TILE; }
 // p of the scores; queries past the end see no key. `rows`: where the queries' lse lies. `firsts`: of the keys that they see.
 fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u, firsts: vec4u) -> mat4x4f {
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
   let seeing = select(vec4u(0), queries + 1u, queries < vec4u(dims.T));
   return mat4x4f(
     select(vec4f(0), exp(s[0] * scale - load_lse_BHT(rows.x)), (keys >= vec4u(firsts.x)) & (keys < vec4u(seeing.x))),
@@ -225,7 +225,7 @@ fn p_of(s: mat4x4f, keys: vec4u, queries: vec4u, rows: vec4u, firsts: vec4u) -> 
 }
 // The weights that were kept are p; from here on they are ds.
 fn keep_ds(at: Place, dp: mat4x4f, rows: vec4u) {
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
   let p = kept_weights(at);
   keep_weights(at, mat4x4f(
     p[0] * (dp[0] - load_delta_BHT(rows.x)) * scale, p[1] * (dp[1] - load_delta_BHT(rows.y)) * scale,

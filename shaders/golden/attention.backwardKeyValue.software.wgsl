@@ -1,5 +1,5 @@
-// attention.backwardKeyValue.software for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.backwardKeyValue.software for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
@@ -80,7 +80,7 @@ fn qkv_lane(row: u32, chunk: u32) -> Lane {
 }
 // Backward of causal attention, the keys' and values' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i),
 // ds_ij = p_ij·(dy_i·v_j − δ_i) and i ≥ j:
-//   dk_j = Σ_i ds_ij·q_i/√D,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
+//   dk_j = scale·Σ_i ds_ij·q_i,   dv_j = Σ_i p_ij·dy_i,   summed over the heads of queries that read this head of keys
 
 // Four rows of a tensor at lane `chunk` after each row's start.
 fn dy_tile(rows: vec4u, chunk: u32) -> Tile {
@@ -116,7 +116,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let lanes = min(SLICE, CHUNKS - slice);
   let k_lane = width + key_head * CHUNKS;
   let v_lane = k_lane + dims.K * CHUNKS;
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
 
   for (var i = 0u; i < 4u * lanes; i++) {
     let row = (sample_row + min(key + i % 4u, last)) * row_lanes + slice + i / 4u;

@@ -1,5 +1,5 @@
-// attention.backwardQuery.software for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.backwardQuery.software for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
@@ -82,7 +82,7 @@ fn qkv_lane(row: u32, chunk: u32) -> Lane {
   return lane;
 }
 // Backward of causal attention, the queries' part (Dao et al. 2022, algorithm 4). With p_ij = exp(s_ij − lse_i), j ≤ i:
-//   δ_i = dy_i·y_i (kept for the other part),   ds_ij = p_ij·(dy_i·v_j − δ_i),   dq_i = Σ_j ds_ij·k_j/√D
+//   δ_i = dy_i·y_i (kept for the other part),   ds_ij = p_ij·(dy_i·v_j − δ_i),   dq_i = scale·Σ_j ds_ij·k_j
 
 // Four rows of a tensor at lane `chunk` after each row's start.
 fn y_tile(rows: vec4u, chunk: u32) -> Tile {
@@ -133,7 +133,7 @@ fn queries_of(id: vec3u) -> Queries {
     width + 2u * dims.K * CHUNKS,
     h * CHUNKS,
     width + h / (dims.H / dims.K) * CHUNKS,
-    1.0 / sqrt(f32(dims.D)),
+    dims.scale,
     firsts_of(sample_row + min(first + STEPS, vec4u(last))),
   );
 }

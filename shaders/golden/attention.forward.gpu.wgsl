@@ -1,5 +1,5 @@
-// attention.forward.gpu for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.forward.gpu for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
@@ -212,7 +212,7 @@ fn run(group: vec3u, groups: vec3u, local: u32) {
   let queries = rows_of(first + at.r);
   let q_at = (sample_row + inside(queries)) * row_lanes + h * CHUNKS;
   let firsts = firsts_of(sample_row + inside(queries));
-  let scale = 1.0 / sqrt(f32(dims.D));
+  let scale = dims.scale;
 
   var y0 = Tile(); var y1 = Tile(); var y2 = Tile(); var y3 = Tile();
   var most = vec4f(HIDDEN); // of each own query: largest score so far,

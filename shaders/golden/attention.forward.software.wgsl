@@ -1,5 +1,5 @@
-// attention.forward.software for {B:1,T:1,H:1,K:1,D:1}
-struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32 }
+// attention.forward.software for {B:1,T:1,H:1,K:1,D:1,scale:1}
+struct Dims { B: u32, T: u32, H: u32, K: u32, D: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> qkv_BTED: array<f32>;
 fn load_qkv_BTED(i: u32) -> f32 { return qkv_BTED[i]; }
@@ -111,7 +111,7 @@ fn queries_of(id: vec3u) -> Queries {
     width + 2u * dims.K * CHUNKS,
     h * CHUNKS,
     width + h / (dims.H / dims.K) * CHUNKS,
-    1.0 / sqrt(f32(dims.D)),
+    dims.scale,
     firsts_of(sample_row + min(first + STEPS, vec4u(last))),
   );
 }

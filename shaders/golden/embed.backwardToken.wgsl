@@ -1,5 +1,5 @@
-// embed.backwardToken for {N:74,C:60,V:50,F:0,R:50}
-struct Dims { N: u32, C: u32, F: u32, R: u32 }
+// embed.backwardToken for {N:74,C:60,V:50,F:0,R:50,scale:1}
+struct Dims { N: u32, C: u32, F: u32, R: u32, scale: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> order_N: array<u32>;
 fn load_order_N(i: u32) -> u32 { return order_N[i]; }
@@ -18,7 +18,7 @@ fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 fn lane_element(x: Lane, i: u32) -> f32 { return x[i]; }
 fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
-// dtoken[id] += Σ dx[n] over the rows n with that id, as sorted by sortTokens.ts. One invocation for each segment and
+// dtoken[id] += scale·Σ dx[n] over the rows n with that id, as sorted by sortTokens.ts. One invocation for each segment and
 // lane of its row; segments past the count, and those of ids that are not among the R rows from F on, return at once, so the dispatch depends on N alone.
 
 fn item(index: u32) {
@@ -33,7 +33,7 @@ fn item(index: u32) {
   var sum = Lane();
   for (var n = load_segments(at + 1u); n < to; n++) { sum += load_dx_NC(load_order_N(n) * chunks + chunk); }
   let i = row * chunks + chunk;
-  store_dtoken_VC(i, load_dtoken_VC(i) + sum);
+  store_dtoken_VC(i, load_dtoken_VC(i) + dims.scale * sum);
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

@@ -1,5 +1,5 @@
-// rmsNorm.backward.gpu for {N:37,C:60,accumulate:0}
-struct Dims { N: u32, C: u32, accumulate: u32 }
+// rmsNorm.backward.gpu for {N:37,C:60,offset:0,accumulate:0}
+struct Dims { N: u32, C: u32, offset: f32, accumulate: u32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> x_NC: array<vec4f>;
 fn load_x_NC(i: u32) -> vec4f { return x_NC[i]; }
@@ -56,15 +56,17 @@ fn team_largest(lane: u32, value: f32) -> f32 {
   for (var i = 1u; i < RUNS; i++) { most = max(most, shared_results[i]); }
   return most;
 }
-// Gradient of a row's input. With x̂ = x·r and g = dy·weight:
+// Gradient of a row's input. With x̂ = x·r and g = dy·(offset + weight):
 //   dx = r·(g − x̂·mean(g·x̂)),   set or added to what dx holds.
+
+fn g_of(i: u32, c: u32) -> Lane { return load_dy_NC(i) * (dims.offset + load_weight_C(c)); }
 
 // Σ g·x̂ over lanes `lane`, lane + TEAM, … of row n.
 fn sum_of(n: u32, lane: u32) -> f32 {
   let chunks = dims.C / WIDTH;
   let r = load_stat_N(n);
   var sum = Lane();
-  for (var c = lane; c < chunks; c += TEAM) { sum += load_dy_NC(n * chunks + c) * load_weight_C(c) * (load_x_NC(n * chunks + c) * r); }
+  for (var c = lane; c < chunks; c += TEAM) { sum += g_of(n * chunks + c, c) * (load_x_NC(n * chunks + c) * r); }
   return total(sum);
 }
 fn write_row(n: u32, sum: f32, lane: u32) {
@@ -73,7 +75,7 @@ fn write_row(n: u32, sum: f32, lane: u32) {
   let mean = sum / f32(dims.C);
   for (var c = lane; c < chunks; c += TEAM) {
     let i = n * chunks + c;
-    var value = r * (load_dy_NC(i) * load_weight_C(c) - load_x_NC(i) * r * mean);
+    var value = r * (g_of(i, c) - load_x_NC(i) * r * mean);
     if (dims.accumulate != 0u) { value += load_dx_NC(i); }
     store_dx_NC(i, value);
   }

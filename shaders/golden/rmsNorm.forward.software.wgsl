@@ -1,5 +1,5 @@
-// rmsNorm.forward.software for {N:37,C:60,epsilon:0.000001}
-struct Dims { N: u32, C: u32, epsilon: f32 }
+// rmsNorm.forward.software for {N:37,C:60,epsilon:0.000001,offset:0}
+struct Dims { N: u32, C: u32, epsilon: f32, offset: f32 }
 @group(1) @binding(0) var<uniform> dims: Dims;
 @group(0) @binding(0) var<storage, read> x_NC: array<vec4f>;
 fn load_x_NC(i: u32) -> vec4f { return x_NC[i]; }
@@ -23,7 +23,7 @@ fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(v
 const TEAM = 1u;
 fn team_total(lane: u32, value: f32) -> f32 { return value; }
 fn team_largest(lane: u32, value: f32) -> f32 { return value; }
-// y = x·r·weight with r = 1/√(mean(x²) + epsilon), row by row; stat keeps r for the backward.
+// y = x·r·(offset + weight) with r = 1/√(mean(x²) + epsilon), row by row; stat keeps r for the backward.
 
 // Each of these walks over lanes `lane`, lane + TEAM, … of row n.
 fn squares_of(n: u32, lane: u32) -> f32 {
@@ -35,7 +35,9 @@ fn squares_of(n: u32, lane: u32) -> f32 {
 fn write_row(n: u32, squares: f32, lane: u32) {
   let chunks = dims.C / WIDTH;
   let r = 1.0 / sqrt(squares / f32(dims.C) + dims.epsilon);
-  for (var c = lane; c < chunks; c += TEAM) { store_y_NC(n * chunks + c, load_x_NC(n * chunks + c) * r * load_weight_C(c)); }
+  for (var c = lane; c < chunks; c += TEAM) {
+    finish(n * chunks + c, load_x_NC(n * chunks + c) * r * (dims.offset + load_weight_C(c)));
+  }
   if (lane == 0u) { store_stat_N(n, r); }
 }
 
@@ -43,6 +45,7 @@ fn row(n: u32, lane: u32) {
   if (n >= dims.N) { return; }
   write_row(n, team_total(lane, squares_of(n, lane)), lane);
 }
+fn finish(i: u32, value: Lane) { store_y_NC(i, value); }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {
   row((group.y * groups.x + group.x) * 4u + local, 0u);

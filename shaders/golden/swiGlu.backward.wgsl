@@ -16,22 +16,26 @@ fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
 fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
 fn lane_element(x: Lane, i: u32) -> f32 { return x[i]; }
 fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
-// e^(−x), clamped where silu(x) is x or 0 to the last bit, so that it stays below the largest f32.
-fn exp_minus(x: Lane) -> Lane { return exp(-clamp(x, Lane(-80.0), Lane(80.0))); }
-// dgate = dy·up·(s + gate·s·(1 − s)) and dup = dy·gate·s with s = 1/(1 + e^(−gate)) and 1 − s = e^(−gate)·s: no
-// cancellation. One invocation for each lane of dy_NI.
+// silu(x) = x·s and its slope s + x·s·(1 − s) with s = 1/(1 + e^(−x)) and 1 − s = e^(−x)·s: no cancellation.
+struct Gate { value: Lane, slope: Lane }
+
+// e^(−x) is clamped where silu(x) is x or 0 to the last bit, so that it stays below the largest f32.
+fn gate_of(x: Lane) -> Gate {
+  let e = exp(-clamp(x, Lane(-80.0), Lane(80.0)));
+  let s = 1.0 / (1.0 + e);
+  return Gate(x * s, s + x * (e * s) * s);
+}
+// dgate = dy·up·act′(gate) and dup = dy·act(gate). One invocation for each lane of dy_NI.
 
 fn item(index: u32) {
   let chunks = dims.I / WIDTH;
   let n = index / chunks;
   if (n >= dims.N) { return; }
   let at = n * 2u * chunks + index % chunks;
-  let gate = load_x_N2I(at);
+  let gate = gate_of(load_x_N2I(at));
   let g = load_dy_NI(index);
-  let e = exp_minus(gate);
-  let s = 1.0 / (1.0 + e);
-  store_dx_N2I(at, g * load_x_N2I(at + chunks) * (s + gate * (e * s) * s));
-  store_dx_N2I(at + chunks, g * gate * s);
+  store_dx_N2I(at, g * load_x_N2I(at + chunks) * gate.slope);
+  store_dx_N2I(at + chunks, g * gate.value);
 }
 
 fn run(group: vec3u, groups: vec3u, local: u32) {

@@ -46,7 +46,7 @@ const indices = kernel({
 const CUT: readonly { readonly kernel: string; readonly family: AdapterFamily; readonly dims: Dims }[] = [
   { kernel: 'matmul.NT', family: 'software', dims: { M: 300, N: 40, K: 4 } },
   { kernel: 'matmul.NN', family: 'gpu', dims: { M: 70, N: 40, K: 4 } },
-  { kernel: 'attention.forward', family: 'software', dims: { B: 3, T: 37, H: 5, K: 5, D: 4 } },
+  { kernel: 'attention.forward', family: 'software', dims: { B: 3, T: 37, H: 5, K: 5, D: 4, scale: 0.5 } },
   { kernel: 'layerNorm.forward', family: 'gpu', dims: { N: 37, C: 60, epsilon: 1e-5 } },
   { kernel: 'columnSum', family: 'gpu', dims: { N: 37, C: 60 } },
   { kernel: 'swiGlu.forward', family: 'gpu', dims: { N: 37, I: 200 } },

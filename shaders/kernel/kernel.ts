@@ -10,7 +10,7 @@
  * A tensor's name ends with its shape, one letter for each dim (`x_NC`: N rows of C), in the table, in WGSL and in the
  * reference alike; tensors without one are flat. The letters: N rows (samples × positions), C width of the stream,
  * T positions of a sample, B samples, H heads of queries, K heads of keys and of values, E = H + 2K heads in a row of
- * queries, keys and values, D width of a head, V vocabulary, I inner width of a SwiGLU. A product has letters of its own
+ * queries, keys and values, D width of a head, V vocabulary, I inner width of a gated unit. A product has letters of its own
  * (family/product.ts). The gradient of x is dx.
  */
 import type { Grid } from './grid.ts';

@@ -1,4 +1,4 @@
-// y = x·r·weight with r = 1/√(mean(x²) + epsilon), row by row; stat keeps r for the backward.
+// y = x·r·(offset + weight) with r = 1/√(mean(x²) + epsilon), row by row; stat keeps r for the backward.
 
 // Each of these walks over lanes `lane`, lane + TEAM, … of row n.
 fn squares_of(n: u32, lane: u32) -> f32 {
@@ -10,7 +10,9 @@ fn squares_of(n: u32, lane: u32) -> f32 {
 fn write_row(n: u32, squares: f32, lane: u32) {
   let chunks = dims.C / WIDTH;
   let r = 1.0 / sqrt(squares / f32(dims.C) + dims.epsilon);
-  for (var c = lane; c < chunks; c += TEAM) { store_y_NC(n * chunks + c, load_x_NC(n * chunks + c) * r * load_weight_C(c)); }
+  for (var c = lane; c < chunks; c += TEAM) {
+    finish(n * chunks + c, load_x_NC(n * chunks + c) * r * (dims.offset + load_weight_C(c)));
+  }
   if (lane == 0u) { store_stat_N(n, r); }
 }
 

@@ -27,6 +27,7 @@ describe('stages that answer', () => {
     ['odd-llama', 2],
     ['tied-llama', 2],
     ['qwen3-tiny', 2],
+    ['gemma3-tiny', 2],
   ] as const;
   test.each(cases)('%s in %i stages: the tokens of the reference', async (name, count) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

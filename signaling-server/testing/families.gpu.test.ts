@@ -18,20 +18,23 @@ beforeAll(async () => {
   dawn = await dawnDevice();
 });
 
-test.each(['llama3-tiny', 'qwen2-tiny', 'qwen3-tiny', 'smollm3-tiny'])('[ST1] %s in two stages', async (name) => {
-  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
-  const { model, run, expected, readState: read, tokens, weights } = await openGoldenCase(name);
-  const { train } = run;
-  const plan = recomputing(equalSplit(model, train.globalBatchSize, [peerId('a'), peerId('b')]), [0, 1]);
-  const engine = gpuEngine(gpuOf(dawn.value), model, train);
-  const swarm = await OneProcess.open({ engine, model, train, plan, read, tokens });
-  for (const role of swarm.roles)
-    expect(roleBytes(role), role.peer).toBe(predictedBytes(model, plan, role.peer, train.sequenceLength));
-  for (const [step, wanted] of expected.entries()) {
-    const { loss, gradientNorm } = await swarm.step(step);
-    expect(Math.abs(loss / wanted.loss - 1), `loss of step ${step}`).toBeLessThan(2e-6);
-    expect(Math.abs(gradientNorm / wanted.gradientNorm - 1), `norm of step ${step}`).toBeLessThan(5e-5);
-  }
-  swarm.close();
-  await weights.close();
-});
+test.each(['llama3-tiny', 'qwen2-tiny', 'qwen3-tiny', 'smollm3-tiny', 'gemma3-tiny'])(
+  '[ST1] %s in two stages',
+  async (name) => {
+    if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
+    const { model, run, expected, readState: read, tokens, weights } = await openGoldenCase(name);
+    const { train } = run;
+    const plan = recomputing(equalSplit(model, train.globalBatchSize, [peerId('a'), peerId('b')]), [0, 1]);
+    const engine = gpuEngine(gpuOf(dawn.value), model, train);
+    const swarm = await OneProcess.open({ engine, model, train, plan, read, tokens });
+    for (const role of swarm.roles)
+      expect(roleBytes(role), role.peer).toBe(predictedBytes(model, plan, role.peer, train.sequenceLength));
+    for (const [step, wanted] of expected.entries()) {
+      const { loss, gradientNorm } = await swarm.step(step);
+      expect(Math.abs(loss / wanted.loss - 1), `loss of step ${step}`).toBeLessThan(2e-6);
+      expect(Math.abs(gradientNorm / wanted.gradientNorm - 1), `norm of step ${step}`).toBeLessThan(5e-5);
+    }
+    swarm.close();
+    await weights.close();
+  },
+);

@@ -84,6 +84,7 @@ test.each([
   ['qwen3-tiny', 4],
   ['smollm3-tiny', 4],
   ['muon-tiny', 6],
+  ['gemma3-tiny', 4],
 ])('%s: loss, norm and rate of the first %d steps', async (name, steps) => {
   const { trainer, windows, expected } = await goldenCase(name);
   for (let step = 0; step < steps; step++) {

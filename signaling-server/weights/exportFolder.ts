@@ -22,6 +22,7 @@ const ARCHITECTURES: Readonly<Record<Model['family'], string>> = {
   qwen2: 'Qwen2ForCausalLM',
   qwen3: 'Qwen3ForCausalLM',
   smollm3: 'SmolLM3ForCausalLM',
+  gemma3_text: 'Gemma3ForCausalLM',
 };
 
 export interface OtherFile {

@@ -3,7 +3,7 @@ import { type Result, refusal } from '../base.ts';
 import { type Config, fieldReason } from './configFields.ts';
 import { gpt2Model } from './gpt2.ts';
 import { isTooDeep, TOO_DEEP } from './inputFields.ts';
-import { llamaModel, qwen2Model, qwen3Model, smollm3Model } from './llama.ts';
+import { gemma3Model, llamaModel, qwen2Model, qwen3Model, smollm3Model } from './llama.ts';
 import { type Model, parameters } from './model.ts';
 
 interface Family {
@@ -18,6 +18,7 @@ const FAMILIES: Readonly<Record<Model['family'], Family>> = {
   qwen2: { model: qwen2Model, dropout: ['attention_dropout'] },
   qwen3: { model: qwen3Model, dropout: ['attention_dropout'] },
   smollm3: { model: smollm3Model, dropout: ['attention_dropout'] },
+  gemma3_text: { model: gemma3Model, dropout: ['attention_dropout'] },
 };
 
 export const FAMILY_NAMES = Object.keys(FAMILIES) as readonly Model['family'][];

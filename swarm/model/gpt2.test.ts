@@ -69,7 +69,7 @@ function activationsRead(row: Operation): string[] {
   if (row.op === 'embed') return [];
   if (row.op === 'attention') return [row.qkv];
   if (row.op === 'crossEntropy') return [row.logits];
-  return row.op === 'linear' && row.residual !== null ? [row.x, row.residual] : [row.x];
+  return 'residual' in row && row.residual !== null ? [row.x, row.residual] : [row.x];
 }
 
 test('every row reads what stands before it, and every tensor is read', () => {
@@ -103,8 +103,14 @@ test("the config is kept verbatim; transformers' other names for a field are hon
 });
 
 test.each<[Record<string, unknown>, string]>([
-  [{ model_type: 'bert' }, 'model_type must be "gpt2", "llama", "qwen2", "qwen3" or "smollm3", not "bert"'],
-  [{ model_type: undefined }, 'model_type is missing: it must be "gpt2", "llama", "qwen2", "qwen3" or "smollm3"'],
+  [
+    { model_type: 'bert' },
+    'model_type must be "gpt2", "llama", "qwen2", "qwen3", "smollm3" or "gemma3_text", not "bert"',
+  ],
+  [
+    { model_type: undefined },
+    'model_type is missing: it must be "gpt2", "llama", "qwen2", "qwen3", "smollm3" or "gemma3_text"',
+  ],
   [{ n_embd: 9 }, 'n_embd must be a multiple of n_head (2), not 9'],
   [{ n_embd: '8' }, 'n_embd must be a positive integer, not "8"'],
   [{ n_layer: 0 }, 'n_layer must be a positive integer up to 256, not 0'],

@@ -107,7 +107,9 @@ function table(sizes: Sizes, config: Config): Model {
         ...(tied ? [] : [tensor('lm_head.weight', [vocabulary, width])]),
       ]),
     ],
-    embedding: [{ op: 'embed', token: `${PREFIX}wte.weight`, position: `${PREFIX}wpe.weight`, padding: null, y: 'y' }],
+    embedding: [
+      { op: 'embed', token: `${PREFIX}wte.weight`, position: `${PREFIX}wpe.weight`, padding: null, scale: 1, y: 'y' },
+    ],
     layer: (index) => layerRows(`${PREFIX}h.${index}.`, { width, innerWidth, heads, epsilon }),
     head: [
       norm('x', `${PREFIX}ln_f`, epsilon, 'ln_f'),
@@ -180,7 +182,10 @@ function layerRows(prefix: string, { width, innerWidth, heads, epsilon }: LayerS
   return [
     norm('x', `${prefix}ln_1`, epsilon, 'ln_1'),
     conv('ln_1', 'attn.c_attn', [width, 3 * width], 'qkv'),
-    { op: 'attention', qkv: 'qkv', heads, keyValueHeads: heads, headWidth: width / heads, window: null, y: 'attended' },
+    {
+      ...{ op: 'attention', qkv: 'qkv', heads, keyValueHeads: heads, headWidth: width / heads },
+      ...{ scale: (width / heads) ** -0.5, window: null, y: 'attended' },
+    },
     conv('attended', 'attn.c_proj', [width, width], 'middle', { residual: 'x' }),
     norm('middle', `${prefix}ln_2`, epsilon, 'ln_2'),
     conv('ln_2', 'mlp.c_fc', [width, innerWidth], 'inner', { activation: 'gelu' }),

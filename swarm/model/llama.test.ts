@@ -152,7 +152,7 @@ test('qwen3 has a norm of each head of queries and of keys before they are turne
     ['model.layers.1.self_attn.k_norm.weight', [128]],
   ]);
   expect(qwen3.layer(1).map(({ op }) => op)).toEqual([
-    ...['rmsNorm', 'linear', 'headNorm', 'rotary', 'attention', 'linear', 'rmsNorm', 'linear', 'swiGlu', 'linear'],
+    ...['rmsNorm', 'linear', 'headNorm', 'rotary', 'attention', 'linear', 'rmsNorm', 'linear', 'gated', 'linear'],
   ]);
 });
 
@@ -170,6 +170,68 @@ test('smollm3: layers without rotation, by a list or an interval', () => {
   expect(reason({ model_type: 'smollm3', no_rope_layers: [1, 2] })).toBe(
     'no_rope_layers must be null or a list of 0 (a layer without rotation) and 1, not [1,2]',
   );
+});
+
+/** Of each layer: the theta of its rotation, and its window. */
+const layersOf = (change: Record<string, unknown>): string[] => {
+  const config = { ...tiny, model_type: 'gemma3_text', num_hidden_layers: 4, sliding_window: 8, ...change };
+  const { layers, layer } = model(config);
+  return Array.from({ length: layers }, (_, index) => {
+    const window = layer(index).flatMap((row) => (row.op === 'attention' ? [row.window] : []))[0];
+    return `${theta(config, index)} ${window}`;
+  });
+};
+const [SLIDING, FULL] = ['10000 8', '1000000 null'];
+
+test('gemma3: layers that slide turn by a theta of their own, unscaled, by a list or a pattern', () => {
+  expect(layersOf({ sliding_window_pattern: 3 })).toEqual([SLIDING, SLIDING, FULL, SLIDING]);
+  const types = [FULL, FULL, SLIDING, FULL].map((one) => (one === FULL ? 'full_attention' : 'sliding_attention'));
+  expect(layersOf({ layer_types: types })).toEqual([FULL, FULL, SLIDING, FULL]);
+  const ofBoth = { rope_local_base_freq: 300, rope_theta: 90_000, sliding_window_pattern: 2 };
+  expect(layersOf(ofBoth)).toEqual(['300 8', '90000 null', '300 8', '90000 null']);
+  // As transformers 5 writes it.
+  const rope_parameters = {
+    full_attention: { rope_type: 'linear', factor: 8, rope_theta: 90_000 },
+    sliding_attention: { rope_type: 'default', rope_theta: 300 },
+  };
+  const { rope_local_base_freq: _, rope_theta: __, ...pattern } = ofBoth;
+  const gemma = { ...pattern, model_type: 'gemma3_text', num_hidden_layers: 4, sliding_window: 8 };
+  const legacy = { ...gemma, ...ofBoth, rope_scaling: { rope_type: 'linear', factor: 8 } };
+  for (const layer of [0, 1])
+    expect(frequencies({ ...gemma, rope_parameters }, layer)).toEqual(frequencies(legacy, layer));
+  expect(at(frequencies(legacy, 1), 0)).toBe(1 / 8);
+  expect(at(frequencies(legacy, 0), 0)).toBe(1);
+});
+
+test('gemma3: norms around sublayers, from 0, and scales of embedding and scores', () => {
+  const gemma = model({ ...tiny, model_type: 'gemma3_text', query_pre_attn_scalar: 25 });
+  expect(gemma.embedding[0]).toMatchObject({ scale: Math.sqrt(30), padding: 0 });
+  expect(gemma.layer(0).map((row) => row.op + ('residual' in row && row.residual !== null ? ' +' : ''))).toEqual([
+    ...['rmsNorm', 'linear', 'headNorm', 'rotary', 'attention', 'linear', 'rmsNorm +'],
+    ...['rmsNorm', 'linear', 'gated', 'linear', 'rmsNorm +'],
+  ]);
+  expect(gemma.layer(0).find(({ op }) => op === 'attention')).toMatchObject({ scale: 0.2 });
+  const norms = block(gemma, 'layer.0').tensors.filter(({ shape }) => shape.length === 1);
+  expect(norms.map(({ name, initial }) => [name.replace('model.layers.0.', ''), initial])).toEqual(
+    [
+      ...['input_layernorm', 'self_attn.q_norm', 'self_attn.k_norm', 'post_attention_layernorm'],
+      ...['pre_feedforward_layernorm', 'post_feedforward_layernorm'],
+    ].map((name) => [`${name}.weight`, 'zeros']),
+  );
+});
+
+test('windows of qwen and smollm3 are there where they are switched on', () => {
+  const windows = (change: Record<string, unknown>): unknown[] => {
+    const { layers, layer } = model({ ...tiny, num_hidden_layers: 3, ...change });
+    return Array.from({ length: layers }, (_, i) =>
+      layer(i).flatMap((row) => (row.op === 'attention' ? [row.window] : [])),
+    ).flat();
+  };
+  const qwen = { model_type: 'qwen2', sliding_window: 8, max_window_layers: 1 };
+  expect(windows(qwen)).toEqual([null, null, null]);
+  expect(windows({ ...qwen, use_sliding_window: true })).toEqual([null, 8, 8]);
+  const smollm = { model_type: 'smollm3', sliding_window: 8, use_sliding_window: true, no_rope_layers: [1, 0, 1] };
+  expect(windows(smollm)).toEqual([null, 8, null]);
 });
 
 test('other names of the same arithmetic, as transformers has them, are taken', () => {
@@ -198,7 +260,15 @@ test.each<[Record<string, unknown>, string]>([
     { rope_scaling: { type: 'linear', factor: 2 }, rope_parameters: { type: 'linear', factor: 3 } },
     'rope_parameters must say the same as the scaling given elsewhere',
   ],
-  [{ model_type: 'qwen2', use_sliding_window: true }, 'use_sliding_window must be false, not true'],
+  [
+    { model_type: 'qwen2', use_sliding_window: true, layer_types: ['full_attention'] },
+    'layer_types must have as many entries as there are layers (2), not 1',
+  ],
+  [
+    { model_type: 'gemma3_text', layer_types: ['full_attention', 'linear_attention'] },
+    'layer_types must be null or a list of "full_attention" and "sliding_attention", not ["full_attention","linear_attention"]',
+  ],
+  [{ model_type: 'gemma3_text', final_logit_softcapping: 30 }, 'final_logit_softcapping must be null, not 30'],
   [
     { rope_theta: 100, rope_parameters: { rope_type: 'default', rope_theta: 200 } },
     'rope_parameters.rope_theta must equal the 100 given elsewhere, not 200',

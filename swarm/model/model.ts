@@ -42,13 +42,14 @@ type Activation = string;
  * backward, both in `web/src/gpu/operations`. `weightLayout` says how a linear weight is stored.
  */
 export type Operation =
-  /** Rows of the token table, plus those of the position table where there is one. */
+  /** Rows of the token table, times `scale`, plus those of the position table where there is one: then scale is 1. */
   | {
       readonly op: 'embed';
       readonly token: string;
       readonly position: string | null;
       /** The id whose row gets no gradient from here (torch's `padding_idx`); null: there is none. */
       readonly padding: number | null;
+      readonly scale: number;
       readonly y: Activation;
     }
   | {
@@ -60,11 +61,13 @@ export type Operation =
       readonly y: Activation;
     }
   | {
-      /** y = x·weight / √(mean x² + epsilon), row by row. */
+      /** y = x·(offset + weight) / √(mean x² + epsilon) (+ residual), row by row. */
       readonly op: 'rmsNorm';
       readonly x: Activation;
       readonly weight: string;
       readonly epsilon: number;
+      readonly offset: 0 | 1;
+      readonly residual: Activation | null;
       readonly y: Activation;
     }
   | {
@@ -92,6 +95,8 @@ export type Operation =
       readonly keyValueHeads: number;
       readonly headWidth: number;
       readonly epsilon: number;
+      /** Of each weight, as an RMS norm has it. */
+      readonly offset: 0 | 1;
       readonly y: Activation;
     }
   | {
@@ -113,13 +118,16 @@ export type Operation =
       /** Divides `heads`: query head h reads key and value head ⌊h·K/H⌋. */
       readonly keyValueHeads: number;
       readonly headWidth: number;
+      /** What a score is multiplied by. */
+      readonly scale: number;
       /** A row sees at most so many rows of its example, itself among them; null: all up to its own. */
       readonly window: number | null;
       readonly y: Activation;
     }
   | {
-      /** x is [N, 2·innerWidth], gate and up side by side: y = silu(gate)·up. */
-      readonly op: 'swiGlu';
+      /** x is [N, 2·innerWidth], gate and up side by side: y = act(gate)·up. `gelu` is its tanh approximation. */
+      readonly op: 'gated';
+      readonly activation: 'silu' | 'gelu';
       readonly x: Activation;
       readonly innerWidth: number;
       readonly y: Activation;
@@ -135,7 +143,7 @@ export interface RotaryTurns {
 
 export interface Model {
   /** The `model_type` of its config.json. */
-  readonly family: 'gpt2' | 'llama' | 'qwen2' | 'qwen3' | 'smollm3';
+  readonly family: 'gpt2' | 'llama' | 'qwen2' | 'qwen3' | 'smollm3' | 'gemma3_text';
   /** The run's config.json, verbatim, for the export. */
   readonly config: Readonly<Record<string, unknown>>;
   readonly layers: number;
@@ -158,6 +166,13 @@ export interface Model {
 /** The id of which the embedding's row gets no gradient from the input; from a tied head it does. */
 export const paddingOf = ({ embedding }: Pick<Model, 'embedding'>): number | null =>
   embedding.flatMap((row) => (row.op === 'embed' ? [row.padding] : []))[0] ?? null;
+
+/**
+ * Does its stream overflow halves? Norms behind sublayers, before their residuals, may add rows of any size to it (Gemma 3's
+ * reach 10^5): it is computed in f32 whatever a run asks.
+ */
+export const overflowsHalves = ({ layers, layer }: Pick<Model, 'layers' | 'layer'>): boolean =>
+  layers > 0 && layer(0).some((row) => row.op === 'rmsNorm' && row.residual !== null);
 
 export const layerBlock = (index: number): BlockName => `layer.${index}`;
 

@@ -103,9 +103,16 @@ function rowsIn(bytes: number, width: number, compute: Compute = 'f32'): number 
   return Math.max(aligned, 2 ** Math.floor(Math.log2(bytes / (ELEMENT_BYTES[compute] * width))));
 }
 
+/** What a row adds to what it makes; null: nothing. */
+const residualOf = (operation: Operation): string | null => ('residual' in operation ? operation.residual : null);
+
+/** Behind the norm that a layer's end begins with. */
+const isOfEnd = (operation: Operation): boolean =>
+  operation.op === 'linear' || operation.op === 'gated' || (operation.op === 'rmsNorm' && operation.residual !== null);
+
 /** The last rows of a layer, each of which works on every row of its input alone, where they make something in between. */
 export function endOf(layer: readonly Operation[]): readonly Operation[] {
-  const other = layer.findLastIndex(({ op }) => op !== 'linear' && op !== 'swiGlu');
+  const other = layer.findLastIndex((operation) => !isOfEnd(operation));
   const end = layer.slice(other + 1);
   return end.length > 1 ? end : [];
 }
@@ -144,7 +151,7 @@ function widthOf(operation: Operation, model: Model): number {
       return (operation.heads + 2 * operation.keyValueHeads) * operation.headWidth;
     case 'attention':
       return operation.heads * operation.headWidth;
-    case 'swiGlu':
+    case 'gated':
       return operation.innerWidth;
     case 'crossEntropy':
       return operation.vocabulary;
@@ -165,7 +172,8 @@ function bind(scope: BlockName, rows: readonly Operation[], incoming: string, is
   const stream = new Set<string>(['x']);
   for (const row of rows) {
     if (row.op === 'embed') stream.add(row.y);
-    if (row.op === 'linear' && row.residual !== null && stream.has(row.residual)) stream.add(row.y);
+    const residual = residualOf(row);
+    if (residual !== null && 'y' in row && stream.has(residual)) stream.add(row.y);
   }
   // The loss writes its gradient over the logits: one buffer under one name.
   const logits = new Set(rows.flatMap((row) => (row.op === 'crossEntropy' ? [row.logits] : [])));
@@ -181,6 +189,7 @@ function bind(scope: BlockName, rows: readonly Operation[], incoming: string, is
   const steps = rows.toReversed().map((operation): Step => {
     const x = input(operation);
     const y = output(operation);
+    const residual = residualOf(operation);
     const dx = x === null ? null : gradient(x);
     const accumulate = dx !== null && written.has(dx);
     if (dx !== null) written.add(dx);
@@ -189,7 +198,7 @@ function bind(scope: BlockName, rows: readonly Operation[], incoming: string, is
       scope,
       x: x === null ? null : local(x),
       y: y === null ? null : local(y),
-      residual: operation.op === 'linear' && operation.residual !== null ? local(operation.residual) : null,
+      residual: residual === null ? null : local(residual),
       dx,
       dy: y === null ? null : gradient(y),
       accumulate,

@@ -201,6 +201,37 @@ const SMOLLM3_3B = {
   use_sliding_window: false,
   vocab_size: 128256,
 };
+const GEMMA_3_1B = {
+  architectures: ['Gemma3ForCausalLM'],
+  attention_bias: false,
+  attention_dropout: 0.0,
+  attn_logit_softcapping: null,
+  bos_token_id: 2,
+  cache_implementation: 'hybrid',
+  eos_token_id: [1, 106],
+  final_logit_softcapping: null,
+  head_dim: 256,
+  hidden_activation: 'gelu_pytorch_tanh',
+  hidden_size: 1152,
+  initializer_range: 0.02,
+  intermediate_size: 6912,
+  max_position_embeddings: 32768,
+  model_type: 'gemma3_text',
+  num_attention_heads: 4,
+  num_hidden_layers: 26,
+  num_key_value_heads: 1,
+  pad_token_id: 0,
+  query_pre_attn_scalar: 256,
+  rms_norm_eps: 1e-6,
+  rope_local_base_freq: 10000,
+  rope_scaling: null,
+  rope_theta: 1000000,
+  sliding_window: 512,
+  sliding_window_pattern: 6,
+  torch_dtype: 'bfloat16',
+  use_cache: true,
+  vocab_size: 262144,
+};
 const QWEN_MOE = {
   architectures: ['Qwen2MoeForCausalLM'],
   model_type: 'qwen2_moe',
@@ -220,6 +251,7 @@ test.each<[string, object, number]>([
   ['Qwen2.5-0.5B', QWEN2_5_05B, 494_032_768],
   ['Qwen3-0.6B', QWEN3_06B, 596_049_920],
   ['SmolLM3-3B', SMOLLM3_3B, 3_075_098_624],
+  ['Gemma-3-1B', GEMMA_3_1B, 999_885_952],
 ])('%s is read for inference as it is', (_, config, size) => {
   const model = modelFromConfig(config, 'inference');
   expect(model.ok ? parameters(model.value) : model.reason).toBe(size);

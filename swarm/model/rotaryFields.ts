@@ -32,7 +32,7 @@ const SECTION = z.looseObject({
 type Section = z.output<typeof SECTION>;
 
 /** Which of a config's fields say how some layers turn. */
-export interface RotaryFields {
+interface RotaryFields {
   /** The key of `rope_parameters` that is theirs, where it has one for each type of layer. */
   readonly layerType: 'full_attention' | 'sliding_attention';
   /** The field of transformers 4 that has theta, and theta where none says it. */

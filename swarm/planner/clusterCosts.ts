@@ -157,7 +157,7 @@ function rowFlops(operation: Operation, sequence: number): number {
       return 4 * seenRows(sequence, operation.window) * operation.heads * operation.headWidth;
     case 'crossEntropy':
       return 5 * operation.vocabulary;
-    case 'swiGlu':
+    case 'gated':
       return 5 * operation.innerWidth;
     case 'rotary':
       return 3 * (operation.heads + operation.keyValueHeads) * operation.headWidth;

@@ -22,7 +22,7 @@ function attended(keyValueHeads: number, qkv: Float64Array, dy: Float64Array) {
   const zeros = (length: number) => new Float64Array(length);
   const y = zeros(N * H * D);
   const { forward, backward } = attentionOf(plainProducts, {
-    ...{ heads: H, keyValueHeads, headWidth: D, sequences: 1, rows: N, asked: N },
+    ...{ heads: H, keyValueHeads, headWidth: D, scale: 0.3, sequences: 1, rows: N, asked: N },
     ...{ firstKey: (_: number, row: number) => Math.max(0, row - 2), qkv, y, weights: zeros(H * N * N) },
   });
   forward();

@@ -12,6 +12,8 @@ interface Attention {
   readonly heads: number;
   readonly keyValueHeads: number;
   readonly headWidth: number;
+  /** What a score is multiplied by. */
+  readonly scale: number;
   readonly sequences: number;
   /** S */
   readonly rows: number;
@@ -58,11 +60,10 @@ function headsOf(
 
 /** The forward of an attention and, given where gradients go, its backward: what they read and write is found once. */
 export function attentionOf(products: Products, attention: Attention) {
-  const { rows: S, asked: T, heads: H, headWidth: D, firstKey, qkv, y } = attention;
-  const scale = 1 / Math.sqrt(D);
+  const { rows: S, asked: T, heads: H, headWidth: D, scale, firstKey, qkv, y } = attention;
   const heads = headsOf(attention, [qkv, y]);
   return {
-    /** y = softmax(q·k/√D)·v, over the rows that the query's row sees. */
+    /** y = softmax(scale·q·k)·v, over the rows that the query's row sees. */
     forward(): void {
       y.fill(0);
       for (const [index, { queries, keys, values, result, weights }] of heads.entries()) {
@@ -72,7 +73,7 @@ export function attentionOf(products: Products, attention: Attention) {
         products.add([T, D, S], weights, values, result);
       }
     },
-    /** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = q·k/√D. */
+    /** With weights a: dvalue += a·dy, da = dy·value, dscore = a·(da − Σa·da), dquery and dkey from score = scale·q·k. */
     backward({ dqkv, dy, dweights }: AttentionGradients): () => void {
       const slopes = headsOf(attention, [dqkv, dy]);
       const dscores = { values: dweights, row: S };

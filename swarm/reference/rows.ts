@@ -2,7 +2,7 @@
  * Rows of the CPU reference that are no products, forward and backward: the formulas to read. They write into what they are
  * given; the gradient of x is dx, and every backward adds to what stands there, since activations and tied tensors are read twice.
  *
- * Letters: N rows, C the model's width, V vocabulary, I the inner width of SwiGLU (2I: its gate and up side by side), E heads
+ * Letters: N rows, C the model's width, V vocabulary, I the inner width of a gated row (2I: its gate and up side by side), E heads
  * of queries, keys and values in a row of qkv, D their width.
  */
 import { at } from '../base.ts';
@@ -64,17 +64,22 @@ export function layerNormBackward(
   }
 }
 
-/** y = x·r·weight with r = 1/√(mean x² + ε), row by row. */
-export function rmsNorm({ x, y }: Passage, weight_C: Matrix, epsilon: number): void {
+interface RmsNorm {
+  readonly epsilon: number;
+  readonly offset: number;
+}
+
+/** y = x·r·(offset + weight) with r = 1/√(mean x² + ε), row by row. */
+export function rmsNorm({ x, y }: Passage, weight_C: Matrix, norm: RmsNorm): void {
   const C = weight_C.length;
-  for (let row = 0; row < x.length; row += C) rmsNormRow({ x, y }, row, weight_C, epsilon);
+  for (let row = 0; row < x.length; row += C) rmsNormRow({ x, y }, row, weight_C, norm);
 }
 
 /** Of the row that starts at element `row`. */
-function rmsNormRow({ x, y }: Passage, row: number, weight_C: Matrix, epsilon: number): void {
+function rmsNormRow({ x, y }: Passage, row: number, weight_C: Matrix, { epsilon, offset }: RmsNorm): void {
   const C = weight_C.length;
   const r = inverseRms(x, row, C, epsilon);
-  for (let c = 0; c < C; c++) y[row + c] = (x[row + c] ?? 0) * r * (weight_C[c] ?? 0);
+  for (let c = 0; c < C; c++) y[row + c] = (x[row + c] ?? 0) * r * (offset + (weight_C[c] ?? 0));
 }
 
 /** r of the row that starts at element `row`. */
@@ -86,16 +91,16 @@ function inverseRms(x_NC: Matrix, row: number, C: number, epsilon: number): numb
 
 type WeightSlopes = Passage & { readonly weight: Matrix };
 
-export function rmsNormBackward(x_NC: Matrix, weight_C: Matrix, epsilon: number, slopes: WeightSlopes): void {
+export function rmsNormBackward(x_NC: Matrix, weight_C: Matrix, norm: RmsNorm, slopes: WeightSlopes): void {
   for (let row = 0; row < x_NC.length; row += weight_C.length)
-    rmsNormRowBackward(x_NC, row, { weight_C, epsilon }, slopes);
+    rmsNormRowBackward(x_NC, row, { ...norm, weight_C }, slopes);
 }
 
-/** With n = x·r and g = dy·weight: dx = r·(g − n·mean(g·n)), dweight = Σ dy·n. */
+/** With n = x·r and g = dy·(offset + weight): dx = r·(g − n·mean(g·n)), dweight = Σ dy·n. */
 function rmsNormRowBackward(
   x_NC: Matrix,
   row: number,
-  { weight_C, epsilon }: { readonly weight_C: Matrix; readonly epsilon: number },
+  { weight_C, epsilon, offset }: RmsNorm & { readonly weight_C: Matrix },
   { x: dx, y: dy, weight: dweight_C }: WeightSlopes,
 ): void {
   const C = weight_C.length;
@@ -103,18 +108,19 @@ function rmsNormRowBackward(
   let mean = 0;
   for (let c = 0; c < C; c++) {
     const [n, slope] = [(x_NC[row + c] ?? 0) * r, dy[row + c] ?? 0];
-    mean += (slope * (weight_C[c] ?? 0) * n) / C;
+    mean += (slope * (offset + (weight_C[c] ?? 0)) * n) / C;
     add(dweight_C, c, slope * n);
   }
-  for (let c = 0; c < C; c++)
-    add(dx, row + c, r * ((dy[row + c] ?? 0) * (weight_C[c] ?? 0) - (x_NC[row + c] ?? 0) * r * mean));
+  for (let c = 0; c < C; c++) {
+    const g = (dy[row + c] ?? 0) * (offset + (weight_C[c] ?? 0));
+    add(dx, row + c, r * (g - (x_NC[row + c] ?? 0) * r * mean));
+  }
 }
 
-interface HeadNorm {
+interface HeadNorm extends RmsNorm {
   readonly heads: number;
   readonly keyValueHeads: number;
   readonly headWidth: number;
-  readonly epsilon: number;
 }
 
 /** For each head in a matrix of qkv: where it starts, and whether it is of queries (0), keys (1) or values. */
@@ -130,7 +136,7 @@ function* headsIn(length: number, { heads, keyValueHeads, headWidth }: HeadNorm)
 export function headNorm({ x, y }: Passage, weights_D: readonly Matrix[], norm: HeadNorm): void {
   for (const { row, kind } of headsIn(x.length, norm)) {
     const weight_D = weights_D[kind];
-    if (weight_D) rmsNormRow({ x, y }, row, weight_D, norm.epsilon);
+    if (weight_D) rmsNormRow({ x, y }, row, weight_D, norm);
     else for (let d = row; d < row + norm.headWidth; d++) y[d] = x[d] ?? 0;
   }
 }
@@ -141,10 +147,10 @@ export function headNormBackward(
   norm: HeadNorm,
   { x: dx, y: dy, weights: dweights_D }: Passage & { readonly weights: readonly Matrix[] },
 ): void {
-  const { epsilon, headWidth } = norm;
+  const { epsilon, offset, headWidth } = norm;
   for (const { row, kind } of headsIn(x_NED.length, norm)) {
     const [weight_C, weight] = [weights_D[kind], dweights_D[kind]];
-    if (weight_C && weight) rmsNormRowBackward(x_NED, row, { weight_C, epsilon }, { x: dx, y: dy, weight });
+    if (weight_C && weight) rmsNormRowBackward(x_NED, row, { weight_C, epsilon, offset }, { x: dx, y: dy, weight });
     else for (let d = row; d < row + headWidth; d++) add(dx, d, dy[d] ?? 0);
   }
 }
@@ -181,15 +187,24 @@ export function rotate(
 const GELU_SCALE = Math.sqrt(2 / Math.PI);
 const GELU_CUBE = 0.044715;
 
-/** gelu_new in place: ½x(1 + tanh(√(2/π)(x + 0.044715x³))). `slope` gets its derivative, for the backward. */
+type ValueAndSlope = readonly [value: number, slope: number];
+
+/** gelu_new: ½x(1 + tanh(√(2/π)(x + 0.044715x³))), and its derivative. */
+function geluOf(x: number): ValueAndSlope {
+  // tanh(z) = 1 − 2/(exp(2z) + 1), which is faster than Math.tanh.
+  const t = 1 - 2 / (Math.exp(2 * GELU_SCALE * (x + GELU_CUBE * x * x * x)) + 1);
+  return [0.5 * x * (1 + t), 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x)];
+}
+
+/** silu(x) = x·s with s = 1/(1 + exp(−x)), and its derivative. */
+function siluOf(x: number): ValueAndSlope {
+  const s = 1 / (1 + Math.exp(-x));
+  return [x * s, s + x * s * (1 - s)];
+}
+
+/** In place. `slope` gets the derivative, for the backward. */
 export function gelu(y: Matrix, slope: Matrix): void {
-  for (let i = 0; i < y.length; i++) {
-    const x = y[i] ?? 0;
-    // tanh(z) = 1 − 2/(exp(2z) + 1), which is faster than Math.tanh.
-    const t = 1 - 2 / (Math.exp(2 * GELU_SCALE * (x + GELU_CUBE * x * x * x)) + 1);
-    slope[i] = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
-    y[i] = 0.5 * x * (1 + t);
-  }
+  for (let i = 0; i < y.length; i++) [y[i], slope[i]] = geluOf(y[i] ?? 0);
 }
 
 /** The gradient of what went in, in the place of the gradient of what came out. */
@@ -197,28 +212,32 @@ export function geluBackward(dy: Matrix, slope: Matrix): void {
   for (let i = 0; i < dy.length; i++) dy[i] = (dy[i] ?? 0) * (slope[i] ?? 0);
 }
 
-const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
+const ACTIVATIONS = { silu: siluOf, gelu: geluOf };
+type Activation = keyof typeof ACTIVATIONS;
 
 /** Where in x the gate of y's element i stands; its up stands I behind it. */
 const gatePlace = (i: number, I: number): number => Math.floor(i / I) * 2 * I + (i % I);
 
-/** y = silu(gate)·up with silu(x) = x·logistic(x). */
-export function swiGlu({ x: x_N2I, y: y_NI }: Passage, I: number): void {
+/** y = act(gate)·up. */
+export function gated({ x: x_N2I, y: y_NI }: Passage, I: number, activation: Activation): void {
   for (let i = 0; i < y_NI.length; i++) {
     const place = gatePlace(i, I);
-    const gate = x_N2I[place] ?? 0;
-    y_NI[i] = gate * logistic(gate) * (x_N2I[place + I] ?? 0);
+    y_NI[i] = ACTIVATIONS[activation](x_N2I[place] ?? 0)[0] * (x_N2I[place + I] ?? 0);
   }
 }
 
-/** silu′(x) = s + x·s·(1 − s) with s = logistic(x). */
-export function swiGluBackward(x_N2I: Matrix, { x: dx_N2I, y: dy_NI }: Passage, I: number): void {
+/** dgate = dy·up·act′(gate), dup = dy·act(gate). */
+export function gatedBackward(
+  x_N2I: Matrix,
+  { x: dx_N2I, y: dy_NI }: Passage,
+  I: number,
+  activation: Activation,
+): void {
   for (let i = 0; i < dy_NI.length; i++) {
-    const [place, slope] = [gatePlace(i, I), dy_NI[i] ?? 0];
-    const [gate, up] = [x_N2I[place] ?? 0, x_N2I[place + I] ?? 0];
-    const s = logistic(gate);
-    add(dx_N2I, place, slope * up * (s + gate * s * (1 - s)));
-    add(dx_N2I, place + I, slope * gate * s);
+    const [place, dy] = [gatePlace(i, I), dy_NI[i] ?? 0];
+    const [value, slope] = ACTIVATIONS[activation](x_N2I[place] ?? 0);
+    add(dx_N2I, place, dy * (x_N2I[place + I] ?? 0) * slope);
+    add(dx_N2I, place + I, dy * value);
   }
 }
 

@@ -16,6 +16,10 @@ const CONFIGS: Readonly<Record<Model['family'], Readonly<Record<string, unknown>
   qwen2: { ...LLAMA, rope_theta: 30, rope_scaling: { rope_type: 'linear', factor: 3 } },
   qwen3: { ...LLAMA, rope_theta: 30 },
   smollm3: { ...LLAMA, rope_theta: 30, no_rope_layers: [1, 0] },
+  gemma3_text: {
+    ...{ ...LLAMA, query_pre_attn_scalar: 3, sliding_window: 2, sliding_window_pattern: 2 },
+    ...{ rope_theta: 30, rope_local_base_freq: 20, rope_scaling: { rope_type: 'linear', factor: 3 } },
+  },
 };
 const FAMILIES = Object.keys(CONFIGS) as Model['family'][];
 

@@ -119,14 +119,21 @@ export class Transformer {
         };
       }
       case 'rmsNorm': {
-        const { epsilon } = operation;
         const passage = this.#passage(block, operation);
         const weight = this.#tensor(operation.weight);
+        const residual = operation.residual === null ? null : this.#activation(block, operation.residual);
         return {
-          forward: () => rows.rmsNorm(passage, weight, epsilon),
+          forward: () => {
+            rows.rmsNorm(passage, weight, operation);
+            if (residual) addAll(passage.y, residual);
+          },
           backward: () => {
             const slopes = { ...this.#slopePassage(block, operation), weight: this.#gradient(operation.weight) };
-            return () => rows.rmsNormBackward(passage.x, weight, epsilon, slopes);
+            const dresidual = operation.residual === null ? null : this.#slope(block, operation.residual);
+            return () => {
+              if (dresidual) addAll(dresidual, slopes.y);
+              rows.rmsNormBackward(passage.x, weight, operation, slopes);
+            };
           },
         };
       }
@@ -154,14 +161,14 @@ export class Transformer {
           },
         };
       }
-      case 'swiGlu': {
-        const { innerWidth: I } = operation;
+      case 'gated': {
+        const { innerWidth: I, activation } = operation;
         const passage = this.#passage(block, operation, 2 * I, I);
         return {
-          forward: () => rows.swiGlu(passage, I),
+          forward: () => rows.gated(passage, I, activation),
           backward: () => {
             const slopes = this.#slopePassage(block, operation, 2 * I, I);
-            return () => rows.swiGluBackward(passage.x, slopes, I);
+            return () => rows.gatedBackward(passage.x, slopes, I, activation);
           },
         };
       }
@@ -176,7 +183,7 @@ export class Transformer {
     }
   }
 
-  #embed({ token, position, padding }: OperationOf<'embed'>, y: Matrix, slope: () => Matrix): Row {
+  #embed({ token, position, padding, scale }: OperationOf<'embed'>, y: Matrix, slope: () => Matrix): Row {
     const C = this.#model.width;
     const values = this.#tensor(token);
     const positions = position === null ? null : this.#tensor(position);
@@ -185,7 +192,7 @@ export class Transformer {
         y.fill(0);
         for (let n = 0; n < this.#ids.length; n++) {
           const y_C = { values: y, from: n * C };
-          addScaled(y_C, 1, { values, from: at(this.#ids, n) * C }, C);
+          addScaled(y_C, scale, { values, from: at(this.#ids, n) * C }, C);
           if (positions) addScaled(y_C, 1, { values: positions, from: this.#position(n) * C }, C);
         }
       },
@@ -196,7 +203,7 @@ export class Transformer {
           for (let n = 0; n < this.#ids.length; n++) {
             const dy_C = { values: dy, from: n * C };
             const id = at(this.#ids, n);
-            if (id !== padding) addScaled({ values: dvalues, from: id * C }, 1, dy_C, C);
+            if (id !== padding) addScaled({ values: dvalues, from: id * C }, scale, dy_C, C);
             if (dpositions) addScaled({ values: dpositions, from: this.#position(n) * C }, 1, dy_C, C);
           }
         };

@@ -312,7 +312,7 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['model.resid_pdrop', 0.1, 'model.resid_pdrop must be 0, not 0.1'],
   ['model', { model_type: 'llama', hidden_act: 'gelu' }, 'model.hidden_act must be "silu", not "gelu"'],
   ['model', { model_type: 'llama', attention_bias: true }, 'model.attention_bias must be false, not true'],
-  ['model', { model_type: 'llama', rope_scaling: { type: 'linear', factor: 2 } }, 'model.rope_scaling must be null or'],
+  ['model', { model_type: 'llama', rope_scaling: { type: 'yarn', factor: 2 } }, 'model.rope_scaling must be null or'],
   ['model', { model_type: 'llama', max_position_embeddings: 8 }, "train.sequenceLength must be at most the model's 8"],
   ['evaluation', { files: ['a'], every: 3 }, 'evaluation.every is unknown: expected one of files, everySteps'],
 ])('%s = %j is refused', (path, value, sentence) => {
@@ -336,6 +336,16 @@ test.each<[data: object, sentence: string]>([
   expect(reason(run)).toBe(`run.json: ${sentence}`);
   const good = changed('data', { files: ['a'], tokenizer: 'bytes', format: 'chat', packing: false, chatTemplate: 'b' });
   expect(reason(good)).toBe('accepted');
+});
+
+test('[MP10] a family whose stream overflows halves is computed in f32, whatever is asked', () => {
+  const gemma = { model_type: 'gemma3_text', num_hidden_layers: 1, vocab_size: 256 };
+  const computeOf = (model: object): unknown => {
+    const parsed = parseRunFile({ ...minimal, model, precision: { compute: 'f16' } }, 'run.json');
+    return parsed.ok ? parsed.value.precision : parsed.reason;
+  };
+  expect(computeOf(gemma)).toEqual({ compute: 'f32', wire: 'f32' });
+  expect(computeOf({ ...gemma, model_type: 'qwen3' })).toEqual({ compute: 'f16', wire: 'f32' });
 });
 
 test('[WI30] precision.state int8 goes with float32 arithmetic', () => {

@@ -21,7 +21,7 @@ import {
   text,
 } from '../model/inputFields.ts';
 import { trainedModel } from '../model/matrices.ts';
-import type { Model } from '../model/model.ts';
+import { type Model, overflowsHalves } from '../model/model.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
 import { RUN_WIRES, STATE_WIRES } from '../wire.ts';
 import { type Order, SEQUENTIAL } from './data.ts';
@@ -317,9 +317,9 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   if (isTooDeep(json)) return refusal(`${fileName}: the run file ${TOO_DEEP}`);
   const parsed = RUN_FILE.safeParse(json);
   if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the run file')}`);
-  const run = parsed.data;
-  const model = modelFromConfig(run.model);
+  const model = modelFromConfig(parsed.data.model);
   if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
+  const run = overflowsHalves(model.value) ? inFloats(parsed.data) : parsed.data;
   const unfit = dataProblem(run.data);
   if (unfit !== null) return refusal(`${fileName}: ${unfit}`);
   const { sequenceLength } = run.train;
@@ -354,6 +354,8 @@ function dataProblem({ format = 'text', packing, chatTemplate, tokenizer }: RunF
     return 'data.chatTemplate is missing: with data.format "chat" and data.tokenizer "bytes" it must be the path of a chat template';
   return null;
 }
+
+const inFloats = (run: RunFile): RunFile => ({ ...run, precision: { ...run.precision, compute: 'f32' } });
 
 /** The model of a parsed run file. */
 export function modelOf(run: RunFile): Model {

@@ -91,12 +91,26 @@ function drawnModel(random: Random, sequence: number): Record<string, unknown> {
       ...{ n_inner: inner, n_positions: positions, activation_function: 'gelu_new' },
     };
   const keys = one(random, [1, heads]);
-  return {
+  const llama = {
     ...{ ...sizes, model_type: 'llama', num_hidden_layers: layers, num_attention_heads: heads },
     ...{ num_key_value_heads: keys, head_dim: 2 * between(random, [1, 5]), hidden_size: between(random, [5, 30]) },
     ...{ intermediate_size: inner, max_position_embeddings: positions, rope_theta: 100, hidden_act: 'silu' },
   };
+  return { ...llama, ...one(seededRandom(inner * 64 + positions), likeLlama(sequence)) };
 }
+
+/** What makes another family of a Llama. Drawn apart, so that all else of a seed is as it was. */
+const likeLlama = (sequence: number): readonly Record<string, unknown>[] => [
+  { rope_scaling: { rope_type: 'linear', factor: 3 } },
+  { model_type: 'qwen2', use_sliding_window: true, sliding_window: 3, max_window_layers: 1 },
+  { model_type: 'qwen3' },
+  { model_type: 'smollm3', no_rope_layer_interval: 2 },
+  {
+    ...{ model_type: 'gemma3_text', query_pre_attn_scalar: 7, sliding_window_pattern: 2 },
+    // What leaves a sublayer this small would else be made a hundred times as large, its rounding too.
+    ...{ sliding_window: Math.ceil(sequence / 2), rms_norm_eps: 0.01 },
+  },
+];
 
 function drawnPlan(random: Random, model: Model, run: RunFile): Plan {
   const { globalBatchSize: samples, islands } = run.train;

@@ -110,7 +110,8 @@ async function stepFigures(
   const flops = 6 * parameters * tokens + 12 * size.layers * size.width * size.sequence * tokens;
   const ms = (kernel: Kernel, dims: Dims) =>
     timeKernel(opened, forDevice(opened, 'f32', kernel), dims, pipelines, { zeros: true });
-  const attention = { B: size.batch, T: size.sequence, H: size.heads, K: size.heads, D: size.width / size.heads };
+  const D = size.width / size.heads;
+  const attention = { B: size.batch, T: size.sequence, H: size.heads, K: size.heads, D, scale: D ** -0.5 };
   const share = async (...kernels: readonly Kernel[]): Promise<number> => {
     let [sum, time] = [0, 0];
     for (const kernel of kernels) {

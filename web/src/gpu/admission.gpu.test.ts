@@ -40,6 +40,11 @@ const FAMILIES = {
     max_position_embeddings: 32,
     vocab_size: 70,
   },
+  gemma3_text: {
+    ...{ model_type: 'gemma3_text', num_hidden_layers: 3, num_attention_heads: 4, num_key_value_heads: 2 },
+    ...{ head_dim: 8, hidden_size: 32, intermediate_size: 44, max_position_embeddings: 32, vocab_size: 70 },
+    ...{ sliding_window: 5, sliding_window_pattern: 2 },
+  },
 };
 
 function modelOf(family: keyof typeof FAMILIES) {
@@ -60,7 +65,7 @@ beforeAll(async () => {
   dawn = await dawnDevice();
 });
 
-test.each(['gpt2', 'llama'] as const)(
+test.each(['gpt2', 'llama', 'gemma3_text'] as const)(
   '[AD1] %s: a right GPU passes, is measured, and is remembered',
   async (family) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);

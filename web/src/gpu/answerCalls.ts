@@ -89,11 +89,11 @@ type AttentionRow = Extract<Operation, { op: 'attention' }>;
 function attention(step: Step, row: AttentionRow, { rows: N, buffer }: Places, model: Model): KernelCall[] {
   const layer = layerOf(step.scope);
   invariant(step.x !== null && step.y !== null && layer !== null, 'attention is in a layer');
-  const { heads: H, keyValueHeads: K, headWidth: D, window } = row;
+  const { heads: H, keyValueHeads: K, headWidth: D, scale, window } = row;
   const [qkv_NED, cache_RFD] = [buffer(step.x), buffer(cacheName(layer))];
   const label = `${step.scope} attention`;
   const words = { pages_L: buffer(ANSWER_WORDS.pages), seen_N2: buffer(ANSWER_WORDS.seen) };
-  const dims = { N, H, K, D, P: PAGE_ROWS, T: model.positions, W: window ?? model.positions };
+  const dims = { N, H, K, D, P: PAGE_ROWS, T: model.positions, W: window ?? model.positions, scale };
   return [
     call(keepKeysValues, { qkv_NED, place_N: buffer(ANSWER_WORDS.places), cache_RFD }, { N, H, K, D }, label),
     call(cachedAttention, { qkv_NED, cache_RFD, ...words, y_NHD: buffer(step.y) }, dims, label),
@@ -160,4 +160,4 @@ type Slice = ReturnType<Places['buffer']>;
 
 /** Some rows of a table of R. */
 const gather = (token_VC: Slice, ids_N: Slice, x_NC: Slice, N: number, { width: C }: Places, R: number): KernelCall =>
-  call(embedTokens, { token_VC, ids_N, x_NC }, { N, C, F: 0, R }, 'gather');
+  call(embedTokens, { token_VC, ids_N, x_NC }, { N, C, F: 0, R, scale: 1 }, 'gather');

@@ -5,8 +5,8 @@
  * N rows: the samples·T of a micro-batch, or those of them that the loss works on at once.
  */
 
-import { swiGluBackward } from '../../../shaders/activation/swiGluBackward.ts';
-import { swiGluForward } from '../../../shaders/activation/swiGluForward.ts';
+import { geGluBackward, swiGluBackward } from '../../../shaders/activation/gatedBackward.ts';
+import { geGluForward, swiGluForward } from '../../../shaders/activation/gatedForward.ts';
 import { columnSum } from '../../../shaders/arrays/columnSum.ts';
 import { attentionBackwardKeyValue } from '../../../shaders/attention/attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from '../../../shaders/attention/attentionBackwardQuery.ts';
@@ -29,7 +29,7 @@ import { layerNormBackwardWeights } from '../../../shaders/norm/layerNormBackwar
 import { layerNormForward } from '../../../shaders/norm/layerNormForward.ts';
 import { rmsNormBackward } from '../../../shaders/norm/rmsNormBackward.ts';
 import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWeights.ts';
-import { rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
+import { rmsNormAdd, rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
 import { BY_POSITION, BY_TOKEN, firstKeysName, isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
@@ -113,7 +113,7 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
         const buffers = { ...whole, token_VC: rowsOf(whole.token_VC, piece, C * places.elementBytes) };
         const dims = { N, C, F: piece.first, R: piece.rows };
         const name = label + nameOf(piece);
-        if (position_TC === null) return call(embedTokens, buffers, dims, name);
+        if (position_TC === null) return call(embedTokens, buffers, { ...dims, scale: operation.scale }, name);
         const placed = { ...buffers, first_N: buffer(firstKeysName(null)), position_TC };
         return call(embedForward, placed, { ...dims, T }, name);
       });
@@ -130,8 +130,10 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
       const buffers = { qkv_BTED: x(), first_BT: firstKeysOf(operation, places), y_BTHD: y(), lse_BHT: y('.lse') };
       return [call(attentionForward, buffers, attentionDims(operation, places), label)];
     }
-    case 'swiGlu':
-      return [call(swiGluForward, { x_N2I: x(), y_NI: y() }, { N, I: operation.innerWidth }, label)];
+    case 'gated': {
+      const kernel = operation.activation === 'silu' ? swiGluForward : geGluForward;
+      return [call(kernel, { x_N2I: x(), y_NI: y() }, { N, I: operation.innerWidth }, label)];
+    }
     case 'crossEntropy': {
       const buffers = { logits_NV: x(), targets_N: buffer('targets'), loss_N: buffer('loss') };
       const V = operation.vocabulary;
@@ -157,11 +159,18 @@ function normForward(step: Step, norm: Norm, { rows: N, width: C, buffer, value 
     }
     case 'rmsNorm': {
       const buffers = { x_NC: x, weight_C: value(norm.weight), y_NC: y, stat_N: stat };
-      return call(rmsNormForward, buffers, { N, C, epsilon }, label);
+      const dims = { N, C, epsilon, offset: norm.offset };
+      if (step.residual === null) return call(rmsNormForward, buffers, dims, label);
+      return call(rmsNormAdd, { ...buffers, residual_NC: buffer(step.residual) }, dims, label);
     }
     case 'headNorm': {
       const buffers = { x_NED: x, weight_2D: value(...norm.weights), y_NED: y, stat_NG: stat };
-      return call(headNormForward, buffers, { N, ...headsOf(norm), D: norm.headWidth, epsilon, offset: 0 }, label);
+      return call(
+        headNormForward,
+        buffers,
+        { N, ...headsOf(norm), D: norm.headWidth, epsilon, offset: norm.offset },
+        label,
+      );
     }
   }
 }
@@ -186,7 +195,7 @@ function normBackward(step: Step, norm: Norm, { rows: N, width: C, buffer, value
       const input = { weight_C: value(norm.weight), dx_NC: dx };
       return [
         call(rmsNormBackwardWeights, { ...shared, dweight_C: gradient(norm.weight) }, { N, C }, label),
-        call(rmsNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
+        call(rmsNormBackward, { ...shared, ...input }, { N, C, offset: norm.offset, accumulate }, label),
       ];
     }
     case 'headNorm': {
@@ -196,7 +205,7 @@ function normBackward(step: Step, norm: Norm, { rows: N, width: C, buffer, value
       const D = norm.headWidth;
       return [
         call(headNormBackwardWeights, weights, { N, ...headsOf(norm), C: 2 * D }, label),
-        call(headNormBackward, input, { N, ...headsOf(norm), D, offset: 0 }, label),
+        call(headNormBackward, input, { N, ...headsOf(norm), D, offset: norm.offset }, label),
       ];
     }
   }
@@ -252,7 +261,7 @@ function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places
 const headsOf = ({ heads, keyValueHeads }: OperationOf<'headNorm' | 'attention'>) => ({ H: heads, K: keyValueHeads });
 
 const attentionDims = (attention: OperationOf<'attention'>, { samples, sequence }: Places): Dims => ({
-  ...{ B: samples, T: sequence, ...headsOf(attention), D: attention.headWidth },
+  ...{ B: samples, T: sequence, ...headsOf(attention), D: attention.headWidth, scale: attention.scale },
   ...(attention.window !== null && { W: attention.window }),
 });
 const firstKeysOf = ({ window }: OperationOf<'attention'>, { buffer }: Places): BufferSlice =>
@@ -300,9 +309,10 @@ export function backward(step: Step, places: Places): KernelCall[] {
         call(attentionBackwardKeyValue, { ...shared, delta_BHT }, dims, label),
       ];
     }
-    case 'swiGlu': {
+    case 'gated': {
+      const kernel = operation.activation === 'silu' ? swiGluBackward : geGluBackward;
       const buffers = { x_N2I: x(), dy_NI: dy(), dx_N2I: dx() };
-      return [call(swiGluBackward, buffers, { N, I: operation.innerWidth }, label)];
+      return [call(kernel, buffers, { N, I: operation.innerWidth }, label)];
     }
     case 'crossEntropy':
       return [];
@@ -317,13 +327,14 @@ function embedBackward(dx_NC: BufferSlice, embed: OperationOf<'embed'>, places: 
     ...{ order_N: buffer(order), segments: buffer(segments), dx_NC },
   });
   const table = gradient(embed.token);
+  const dims = { N, C, scale: embed.scale };
   const calls = tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
     const tokens = { ...sorted(BY_TOKEN), dtoken_VC: rowsOf(table, piece, 4 * C) };
-    return call(embedBackwardToken, tokens, { N, C, F: piece.first, R: piece.rows }, label + nameOf(piece));
+    return call(embedBackwardToken, tokens, { ...dims, F: piece.first, R: piece.rows }, label + nameOf(piece));
   });
   if (embed.position === null) return calls;
   const positions = { ...sorted(BY_POSITION), dtoken_VC: gradient(embed.position) };
-  return [...calls, call(embedBackwardToken, positions, { N, C, F: 0, R: T }, `${label} positions`)];
+  return [...calls, call(embedBackwardToken, positions, { ...dims, scale: 1, F: 0, R: T }, `${label} positions`)];
 }
 
 function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {

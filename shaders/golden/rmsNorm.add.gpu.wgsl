@@ -1,0 +1,91 @@
+// rmsNorm.add.gpu for {N:37,C:60,epsilon:0.000001,offset:0}
+struct Dims { N: u32, C: u32, epsilon: f32, offset: f32 }
+@group(1) @binding(0) var<uniform> dims: Dims;
+@group(0) @binding(0) var<storage, read> x_NC: array<vec4f>;
+fn load_x_NC(i: u32) -> vec4f { return x_NC[i]; }
+@group(0) @binding(1) var<storage, read> weight_C: array<vec4f>;
+fn load_weight_C(i: u32) -> vec4f { return weight_C[i]; }
+@group(0) @binding(2) var<storage, read> residual_NC: array<vec4f>;
+fn load_residual_NC(i: u32) -> vec4f { return residual_NC[i]; }
+@group(0) @binding(3) var<storage, read_write> y_NC: array<vec4f>;
+fn load_y_NC(i: u32) -> vec4f { return y_NC[i]; }
+fn store_y_NC(i: u32, value: vec4f) { y_NC[i] = value; }
+@group(0) @binding(4) var<storage, read_write> stat_N: array<f32>;
+fn load_stat_N(i: u32) -> f32 { return stat_N[i]; }
+fn store_stat_N(i: u32, value: f32) { stat_N[i] = value; }
+// A lane is four neighbouring floats. Twin of narrow.wgsl; a kernel is written for both (see lanes.ts).
+alias Lane = vec4f;
+const WIDTH = 4u;
+
+fn total(x: Lane) -> f32 { return (x.x + x.y) + (x.z + x.w); }
+fn largest(x: Lane) -> f32 { return max(max(x.x, x.y), max(x.z, x.w)); }
+fn lane_element(x: Lane, i: u32) -> f32 { return x[i]; }
+fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(value), vec4u(0, 1, 2, 3) == vec4u(i)); }
+const TEAM = 64u;
+// Reductions over the TEAM invocations of a workgroup, in a fixed order: runs first, then their results, which all
+// invocations read. For GPUs only: on a software adapter every barrier switches stacks. Each call needs all invocations.
+const RUNS = TEAM / 16u;
+var<workgroup> shared_values: array<f32, TEAM>;
+var<workgroup> shared_results: array<f32, RUNS>;
+
+// Two barriers a call: the next call's first values are written after these have been read, its results after the first
+// barrier of its own.
+fn team_total(lane: u32, value: f32) -> f32 {
+  shared_values[lane] = value;
+  workgroupBarrier();
+  if (lane < RUNS) {
+    var run = 0.0;
+    for (var i = lane; i < TEAM; i += RUNS) { run += shared_values[i]; }
+    shared_results[lane] = run;
+  }
+  workgroupBarrier();
+  var sum = 0.0;
+  for (var i = 0u; i < RUNS; i++) { sum += shared_results[i]; }
+  return sum;
+}
+
+fn team_largest(lane: u32, value: f32) -> f32 {
+  shared_values[lane] = value;
+  workgroupBarrier();
+  if (lane < RUNS) {
+    var run = shared_values[lane];
+    for (var i = lane + RUNS; i < TEAM; i += RUNS) { run = max(run, shared_values[i]); }
+    shared_results[lane] = run;
+  }
+  workgroupBarrier();
+  var most = shared_results[0];
+  for (var i = 1u; i < RUNS; i++) { most = max(most, shared_results[i]); }
+  return most;
+}
+// y = x·r·(offset + weight) with r = 1/√(mean(x²) + epsilon), row by row; stat keeps r for the backward.
+
+// Each of these walks over lanes `lane`, lane + TEAM, … of row n.
+fn squares_of(n: u32, lane: u32) -> f32 {
+  let chunks = dims.C / WIDTH;
+  var sum = Lane();
+  for (var c = lane; c < chunks; c += TEAM) { sum += load_x_NC(n * chunks + c) * load_x_NC(n * chunks + c); }
+  return total(sum);
+}
+fn write_row(n: u32, squares: f32, lane: u32) {
+  let chunks = dims.C / WIDTH;
+  let r = 1.0 / sqrt(squares / f32(dims.C) + dims.epsilon);
+  for (var c = lane; c < chunks; c += TEAM) {
+    finish(n * chunks + c, load_x_NC(n * chunks + c) * r * (dims.offset + load_weight_C(c)));
+  }
+  if (lane == 0u) { store_stat_N(n, r); }
+}
+
+fn row(n: u32, lane: u32) {
+  if (n >= dims.N) { return; }
+  write_row(n, team_total(lane, squares_of(n, lane)), lane);
+}
+fn finish(i: u32, value: Lane) { store_y_NC(i, value + load_residual_NC(i)); }
+
+fn run(group: vec3u, groups: vec3u, local: u32) {
+  row(group.y * groups.x + group.x, local);
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u, @builtin(local_invocation_index) local: u32) {
+  run(group, groups, local);
+}
