@@ -64,6 +64,12 @@ test.each(['plain', 'thinking', 'folded'])('chats by the template %s', async (na
   expect(await examplesOf(run(CHAT))).toEqual(CHATS[name]);
 });
 
+test('spaces at the ends of tokens are theirs, whatever the post-processor says of places', async () => {
+  const post_processor = { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true };
+  write('tokenizer.json', JSON.stringify({ ...JSON.parse(golden('tokenizer.json')), post_processor }));
+  expect(await examplesOf(run({ ...CHAT, chatTemplate: 'plain.jinja' }))).toEqual(CHATS.plain);
+});
+
 test.each<[name: string, sequence: number, packing: boolean | undefined]>([
   ['40 packed', 40, undefined],
   ['40 apart', 40, false],
