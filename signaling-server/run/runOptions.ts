@@ -6,7 +6,6 @@ import type { WrongInvitations } from '../donors/wrongInvitations.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { GroupsSearch, PlanSearch } from '../planning/planThread.ts';
-import type { WindowCounts } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 import type { Recorder } from './recorder.ts';
 import type { RunTerms } from './runStart.ts';
@@ -15,8 +14,6 @@ export interface RunOptions extends RunTerms, NetworkOptions {
   readonly store: Store;
   readonly blobs: BlobStore;
   readonly name: string;
-  /** Absent: of text alone. */
-  readonly windowCounts?: WindowCounts;
   readonly log: Log;
   readonly metricsPath?: string;
   /** Of the decisions; closed with the run. */

@@ -15,9 +15,9 @@ import { freeBut } from '../../swarm/islands/giving.ts';
 import { isRecorded, roundLength, turnAt, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { batchOf, optimizerOf, type Train } from '../../swarm/run/runFile.ts';
+import { batchOf, optimizerOf, orderOf, type Train } from '../../swarm/run/runFile.ts';
 import { parseManifest } from '../store/checkpointState.ts';
-import { type RunDocument, storedDocument, windowsOf } from '../store/runDocument.ts';
+import { type RunDocument, storedDocument, type WindowCounts, windowsOf } from '../store/runDocument.ts';
 import { timeUsed } from '../store/runTime.ts';
 import type { Store } from '../store/store.ts';
 
@@ -28,6 +28,8 @@ export interface RunTerms {
   readonly expectedDonors: number | null;
   /** Until so many steps stand committed; the run file's number where absent. */
   readonly steps?: number;
+  /** Absent: of text alone. */
+  readonly windowCounts?: WindowCounts;
 }
 
 export function configOf(document: RunDocument, model: Model, { wishes, ...terms }: RunTerms): DecisionConfig {
@@ -43,7 +45,7 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
     gradientClipNorm: train.gradientClipNorm,
     compute: precision.compute,
     checkpointEverySteps: wholeRounds(train, checkpoint.everySteps),
-    evaluation: windowsOf(document),
+    ...countedRows(document, terms.windowCounts),
     capacity: capacityOf(model, wishes),
     expectedDonors: terms.expectedDonors,
   };
@@ -51,6 +53,19 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
   return {
     run,
     planning: { model: document.file.model, batch: batchOf(document.file), wishes: { ...state, ...wishes } },
+  };
+}
+
+/** What is evaluated, and of a run on examples which rows count. */
+function countedRows(
+  document: RunDocument,
+  counts: WindowCounts = { data: null, evaluation: null },
+): Pick<DecisionConfig['run'], 'evaluation' | 'examples'> {
+  const held = windowsOf(document);
+  const counted = counts.evaluation?.reduce((sum, count) => sum + count, 0);
+  return {
+    evaluation: held && { ...held, ...(counted !== undefined && { counted }) },
+    ...(counts.data && { examples: { counted: [...counts.data], order: orderOf(document.file) } }),
   };
 }
 

@@ -10,7 +10,7 @@ import { codedParts, codesSums, codesValues } from '../../swarm/plan/codedState.
 import { holders, homeStage, type Plan, type PlanStage, type Shard } from '../../swarm/plan/plan.ts';
 import type { Matrices, Matrix } from '../../swarm/reference/products.ts';
 import { lossAndGradients, type ReferenceTrainer } from '../../swarm/reference/trainer.ts';
-import type { Window } from '../../swarm/reference/transformer.ts';
+import { positionsOf, type Window } from '../../swarm/reference/transformer.ts';
 import { learningRate } from '../../swarm/run/learningRate.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
 
@@ -106,7 +106,7 @@ class CodedTrainer {
   /** The mean loss of the windows, and what keepers add up of its gradients. */
   sums(windows: readonly Window[]): { readonly loss: number; readonly sums: Planes } {
     const [model, values] = [this.#tiedApart(), this.#computedWith()];
-    const targets = windows.reduce((sum, { length }) => sum + length - 1, 0);
+    const targets = windows.reduce((sum, window) => sum + positionsOf(window), 0);
     const found = new Map<number, Matrices>();
     let loss = 0;
     for (const { id, samples } of this.#plan.microBatches) {

@@ -3,6 +3,7 @@
  * before anyone hears of it; the start of the next step follows in the same breath, so that a step costs one round trip.
  */
 import { assertNever, type PeerId } from '../base.ts';
+import { stepLedger } from '../plan/ledger.ts';
 import { keepersOf } from '../plan/plan.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { budgetRate, learningRate } from '../run/learningRate.ts';
@@ -13,8 +14,8 @@ import { allowedMs, DEADLINES, LOOK_AGAIN_MS, lookWithinMs, paceAfter } from './
 import { filledAfter } from './filling.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
-import { type Evaluating, keeperKey, membersOf, shardKey, stepTargets, type Training } from './state.ts';
-import { tookIn, turnOf } from './stepsAhead.ts';
+import { type Evaluating, keeperKey, membersOf, shardKey, type Training } from './state.ts';
+import { countedIn, countedOf, tookIn, turnOf } from './stepsAhead.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, send, sendAbandon, type Transition } from './transition.ts';
@@ -27,8 +28,8 @@ const NEWEST_STEPS = 10;
 
 /** After each report: commits the step where it is whole. */
 export function considerCommit(transition: Transition, phase: Training) {
-  const { config, lossScale } = transition.state;
-  const targets = stepTargets(config);
+  const { lossScale } = transition.state;
+  const targets = countedOf(transition.state, phase.step);
   const reports = new Map(phase.reports.map(({ peer, report }) => [peer, report]));
   const result = tally(phase.inForce, reports, targets, lossScale?.scale);
   switch (result.outcome) {
@@ -99,8 +100,9 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const { step, inForce, startedAt } = phase;
   const { config, donors, newestSteps, unsaved, lossScale } = transition.state;
   const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
-  const { plan, epoch, ledger } = inForce;
-  const tokens = stepTargets(config);
+  const { plan, epoch } = inForce;
+  const tokens = countedOf(transition.state, step);
+  const ledger = stepLedger(plan, config.layers, (samples) => countedIn(transition.state, step, samples));
   const tookMs = transition.now - startedAt;
   const seconds = tookMs / 1000;
   const { number, recorded } = turnOf(transition.state, step);

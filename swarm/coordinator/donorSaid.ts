@@ -163,8 +163,8 @@ function considerEvaluation(transition: Transition, phase: Evaluating) {
   if (evaluatorsOf(inForce.plan).some((peer) => !has(answers, peer))) return;
   const { config, committedSteps: step } = transition.state;
   invariant(config.evaluation !== null, 'only a run with held-out text is evaluated');
-  const { windows } = config.evaluation;
-  const loss = sumLosses(answers.map(({ evaluated }) => evaluated)) / (windows * config.batch.sequence);
+  const { windows, counted = windows * config.batch.sequence } = config.evaluation;
+  const loss = sumLosses(answers.map(({ evaluated }) => evaluated)) / counted;
   if (!Number.isFinite(loss)) return notFinite(transition, phase, 'loss');
   settleDoubt(transition, { of: 'evaluation', step });
   change(transition, { evaluatedSteps: step, evaluationLoss: loss });

@@ -13,6 +13,7 @@ import type { BlockName } from '../model/model.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Compute, LossScale } from '../precision.ts';
+import type { Order } from '../run/data.ts';
 import type { Train } from '../run/runFile.ts';
 import type { RunWire } from '../wire.ts';
 import type { FailedMeeting, OwnIslands } from './ownIslands.ts';
@@ -37,8 +38,13 @@ export interface CoordinatorConfig extends OwnIslands {
   readonly compute?: Compute;
   /** With islands whole rounds, as are those of the evaluation: both are at meetings only. */
   readonly checkpointEverySteps: number;
-  /** Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. */
-  readonly evaluation: { readonly everySteps: number; readonly windows: number } | null;
+  /**
+   * Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. `counted`:
+   * how many of their rows count; absent: all.
+   */
+  readonly evaluation: { readonly everySteps: number; readonly windows: number; readonly counted?: number } | null;
+  /** Of a run on examples: how many rows of each window count, and in which order windows come. Absent: every row of a step. */
+  readonly examples?: { readonly counted: readonly number[]; readonly order: Order };
   /** Of replicas that a change of plan makes anew so many bytes move before its first step, more beside steps; absent: 4 MiB. */
   readonly lateBytes?: number;
   /** The most donors that a plan can hold. */

@@ -2,7 +2,6 @@
 import { invariant } from '../base.ts';
 import type { StateSource } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
-import { stepLedger } from '../plan/ledger.ts';
 import { type Plan, placesChanged } from '../plan/plan.ts';
 import { trafficBytes } from './bounds.ts';
 import { allowedFor } from './deadlines.ts';
@@ -55,7 +54,6 @@ export const newlyInForce = (
   predicted,
   isChecked: doubt !== null,
   trafficBytes: trafficBytes(config, plan),
-  ledger: stepLedger(plan, config.layers, config.batch.sequence),
 });
 
 /** Everyone who has a part in it is told of the new epoch, and from whom it has the state. */

@@ -5,7 +5,7 @@ import { evaluationAllowedMs, stepAllowedMs } from './deadlines.ts';
 import { nextCopies } from './filling.ts';
 import { watchedFrom } from './progress.ts';
 import { membersOf, type PlanInForce } from './state.ts';
-import { toldTurn } from './stepsAhead.ts';
+import { countedOf, toldTurn } from './stepsAhead.ts';
 import { change, send, type Transition } from './transition.ts';
 
 /** Deadlines that everyone missed double the next one: then it was the deadline that was wrong. */
@@ -37,6 +37,7 @@ export function train(transition: Transition, { filling, ...before }: PlanInForc
   send(transition, membersOf(inForce), {
     ...{ type: 'start', epoch: before.epoch, step },
     ...(lossScale ? { lossScale: lossScale.scale } : {}),
+    ...(transition.state.config.examples && { counted: countedOf(transition.state, step) }),
     ...(next ? { copies: next.copies } : {}),
     ...toldTurn(transition.state, step),
   });

@@ -99,8 +99,6 @@ export interface PlanInForce extends Pace {
   readonly isChecked: boolean;
   /** Tensor bytes that a step sends from donor to donor. */
   readonly trafficBytes: number;
-  /** What each member earns with a step of this plan. */
-  readonly ledger: readonly LedgerEntry[];
 }
 
 /**
@@ -386,7 +384,7 @@ export function mayLetIn(state: CoordinatorState): boolean {
   return proposal === null || peers(proposal.plan).some((peer) => !donors.some((donor) => donor.peer === peer));
 }
 
-/** B·T: what a step's loss is a mean over. */
+/** B·T: how many targets a step has at most. */
 export const stepTargets = ({ batch }: Pick<CoordinatorConfig, 'batch'>): number => batch.samples * batch.sequence;
 
 /** The plan in force, where there is one. */

@@ -1,8 +1,9 @@
 /** How far a run is: what comes next at a boundary, and what is done. Pure questions about a state. */
 
-import { at } from '../base.ts';
+import { at, type Range } from '../base.ts';
 import { mostOfRound } from '../islands/giving.ts';
 import { endsRoundOf, isRecorded, nextStep, roundEnd, roundLength, turnAt } from '../islands/rounds.ts';
+import { countedRows, SEQUENTIAL } from '../run/data.ts';
 import type { CoordinatorConfig, IslandTurn } from './events.ts';
 import type { CoordinatorState } from './state.ts';
 
@@ -24,6 +25,18 @@ export function turnOf({ config, met, turn }: CoordinatorState, step: number) {
     : turnAt(config.train, step);
   return { number, time, recorded: turn && { number, island, round, innerStep } };
 }
+
+/** How many of the rows of a step's samples `[from, to)` count. */
+export function countedIn(state: CoordinatorState, step: number, [from, to]: Range): number {
+  const { examples, batch } = state.config;
+  const first = turnOf(state, step).number * batch.samples;
+  const order = examples?.order ?? SEQUENTIAL;
+  return countedRows(examples?.counted ?? null, order, [first + from, first + to], batch.sequence);
+}
+
+/** What a step's loss is a mean over. */
+export const countedOf = (state: CoordinatorState, step: number): number =>
+  countedIn(state, step, [0, state.config.batch.samples]);
 
 /** Of how many meetings what came of them is in the values of the step in progress; nothing where rounds wait for it. */
 export function tookIn(state: CoordinatorState, step: number) {

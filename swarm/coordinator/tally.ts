@@ -60,7 +60,7 @@ export interface DifferentSquares {
 export const reportersOf = (duties: readonly Duties[]): PeerId[] =>
   duties.flatMap(({ peer, losses, primary }) => (losses.length > 0 || primary.length > 0 ? peer : []));
 
-/** Every report has no `reportProblem` (bounds.ts). `targets`: B·T. Gradients come multiplied with `lossScale`. */
+/** Every report has no `reportProblem` (bounds.ts). `targets`: those that count. Gradients come multiplied with `lossScale`. */
 export function tally(
   { plan, duties, lacking, filling }: Pick<PlanInForce, 'plan' | 'duties' | 'lacking' | 'filling'>,
   reports: ReadonlyMap<PeerId, ReportMessage>,

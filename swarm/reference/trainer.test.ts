@@ -3,6 +3,7 @@ import { at, got, normal, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { initialValues } from '../model/initialValues.ts';
 import { type BlockName, block, type Model } from '../model/model.ts';
+import { NO_TARGET } from '../run/data.ts';
 import { generate } from './generate.ts';
 import { lossAndGradients, meanLoss, referenceTensors } from './trainer.ts';
 
@@ -38,6 +39,20 @@ function tinyModel(
   return { model, tensors };
 }
 
+const TEXT = [
+  [1, 4, 4, 10, 0],
+  [7, 2, 9, 1, 3],
+];
+/** Two examples of three rows and one, and padding; then one of five rows; some count. */
+const EXAMPLES = [
+  {
+    ids: Uint32Array.of(1, 4, 4, 10, 0),
+    targets: Uint32Array.of(NO_TARGET, 4, 10, 5, NO_TARGET),
+    firstRows: Uint32Array.of(0, 0, 0, 3, 4),
+  },
+  { ids: Uint32Array.of(7, 2, 9, 1, 3), targets: Uint32Array.of(2, 9, 1, NO_TARGET, 8), firstRows: new Uint32Array(5) },
+];
+
 /** The same model where a row sees the last two rows alone. */
 const windowed = (model: Model): Model => ({
   ...model,
@@ -46,17 +61,14 @@ const windowed = (model: Model): Model => ({
 
 describe('gradients agree with finite differences', () => {
   const kinds = [
-    ...FAMILIES.flatMap((name) => [true, false].map((isTied) => [name, isTied, false] as const)),
-    ['llama', true, true] as const,
+    ...FAMILIES.flatMap((name) => [true, false].map((isTied) => [name, isTied, 'running text'] as const)),
+    ...FAMILIES.map((name) => [name, true, 'examples, and sees two rows'] as const),
   ];
-  for (const [family, tied, hasWindow] of kinds)
-    test(`${family}, ${tied ? 'tied head' : 'untied head'}${hasWindow ? ', windows of two rows' : ''}`, () => {
+  for (const [family, tied, kind] of kinds)
+    test(`${family}, ${tied ? 'tied head' : 'untied head'}, ${kind}`, () => {
       const { model: whole, tensors } = tinyModel(tied, family);
-      const model = hasWindow ? windowed(whole) : whole;
-      const windows = [
-        [1, 4, 4, 10, 0],
-        [7, 2, 9, 1, 3],
-      ];
+      const model = kind === 'running text' ? whole : windowed(whole);
+      const windows = kind === 'running text' ? TEXT : EXAMPLES;
       const { gradients } = lossAndGradients(model, tensors, windows);
       const random = seededRandom(9);
       for (const [name, values] of tensors)

@@ -9,7 +9,7 @@ import { learningRate } from '../run/learningRate.ts';
 import type { Train } from '../run/runFile.ts';
 import { MuonRoom } from './muon.ts';
 import { type Matrices, type Matrix, type Products, plainProducts } from './products.ts';
-import { Transformer, type Window } from './transformer.ts';
+import { positionsOf, Transformer, type Window } from './transformer.ts';
 
 interface ReferenceStep {
   readonly loss: number;
@@ -34,10 +34,10 @@ export function referenceTensors(
 const transformerOf = (model: Model, tensors: Matrices, windows: readonly Window[]): Transformer =>
   new Transformer(model, tensors, plainProducts, {
     sequences: windows.length,
-    positions: at(windows, 0).length - 1,
+    positions: positionsOf(at(windows, 0)),
   });
 
-/** Mean loss of the windows, and its gradients by tensor. `divisor`: the targets of the whole step, if these are a part of it. */
+/** Mean loss of the windows, and its gradients by tensor. `divisor`: the targets of the whole step that count, if these are a part of it. */
 export function lossAndGradients(
   model: Model,
   tensors: Matrices,

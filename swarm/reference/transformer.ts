@@ -7,6 +7,7 @@
  */
 import { assertNever, at, got, invariant } from '../base.ts';
 import type { Model, Operation } from '../model/model.ts';
+import { NO_TARGET, type WindowRows } from '../run/data.ts';
 import { attentionOf } from './attention.ts';
 import {
   addAll,
@@ -20,8 +21,17 @@ import {
 } from './products.ts';
 import * as rows from './rows.ts';
 
-/** T inputs and T targets of a sequence, as T+1 tokens. */
-export type Window = ArrayLike<number>;
+/** T inputs and T targets of a sequence: as T+1 tokens of text, or as rows of examples. */
+export type Window = ArrayLike<number> | WindowRows;
+
+/** The rows of a window. */
+function rowsOf(window: Window): WindowRows {
+  if ('ids' in window) return window;
+  const tokens = Uint32Array.from(window);
+  return { ids: tokens.subarray(0, -1), targets: tokens.subarray(1), firstRows: null };
+}
+
+export const positionsOf = (window: Window): number => ('ids' in window ? window.ids.length : window.length - 1);
 
 type OperationOf<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
 
@@ -53,10 +63,12 @@ export class Transformer {
   readonly #activations = new Map<string, Matrix>();
   readonly #slopes = new Map<string, Matrix>();
   #ids: ArrayLike<number> = [];
-  #targets: ArrayLike<number> = [];
+  /** The row of its window at which each row's example begins; of text that is made, none. */
+  #firstRows: readonly number[] = [];
+  #targets: readonly number[] = [];
   /** Position of each sequence's first row. */
   #first = 0;
-  /** What each target's loss counts: 1/(B·T) of the step. */
+  /** What each target's loss counts: 1/(those of the step). */
   #lossScale = 0;
   #loss = 0;
   #logits: Matrix = new Float64Array();
@@ -71,16 +83,18 @@ export class Transformer {
     ].flatMap((operations, block) => operations.map((operation) => this.#row(block, operation)));
   }
 
-  /** The loss of the windows; of the whole step's `divisor` targets, if these are a part of it. */
+  /** The loss of the windows; of the whole step's `divisor` targets that count, if these are a part of it. */
   forward(windows: readonly Window[], divisor?: number): number {
     const { sequences, positions } = this.#shape;
     invariant(
-      windows.length === sequences && windows.every(({ length }) => length === positions + 1),
+      windows.length === sequences && windows.every((window) => positionsOf(window) === positions),
       `${sequences} windows of ${positions} positions`,
     );
-    this.#ids = windows.flatMap((window) => Array.from(window).slice(0, -1));
-    this.#targets = windows.flatMap((window) => Array.from(window).slice(1));
-    this.#lossScale = 1 / (divisor ?? this.#targets.length);
+    const all = windows.map(rowsOf);
+    this.#ids = all.flatMap(({ ids }) => [...ids]);
+    this.#firstRows = all.flatMap(({ ids, firstRows }) => [...(firstRows ?? new Uint32Array(ids.length))]);
+    this.#targets = all.flatMap(({ targets }) => [...targets]);
+    this.#lossScale = 1 / (divisor ?? this.#targets.filter((target) => target !== NO_TARGET).length);
     for (const row of this.#rows) row.forward();
     return this.#loss;
   }
@@ -284,7 +298,8 @@ export class Transformer {
     const y = this.#activation(block, operation.y, outWidth);
     const weights = this.#products.zeros(sequences * operation.heads * asked * (context ?? asked));
     const { window } = operation;
-    const firstKey = (_: number, row: number): number => (window === null ? 0 : Math.max(0, row - window + 1));
+    const firstKey = (sequence: number, row: number): number =>
+      Math.max(this.#firstRows[sequence * asked + row] ?? 0, window === null ? 0 : row - window + 1);
     const over = (rowCount: number, values: Matrix) => {
       const seen = { sequences, rows: rowCount, asked, firstKey };
       return attentionOf(this.#products, { ...operation, ...seen, qkv: values, y, weights });
@@ -329,7 +344,8 @@ export class Transformer {
     };
   }
 
-  readonly #position = (row: number): number => this.#first + (row % this.#shape.positions);
+  readonly #position = (row: number): number =>
+    this.#first + (row % this.#shape.positions) - (this.#firstRows[row] ?? 0);
 
   readonly #tensor = (name: string): Matrix => got(this.#tensors, name);
 

@@ -116,7 +116,7 @@ function tokensIn(shard: (index: number) => TokenIds, [from, to]: Range, shardTo
 
 /** How many rows count of samples `[from, to)`, numbered over the whole run. `counted`: of each window; null: each row of text. */
 export function countedRows(
-  counted: Uint32Array | null,
+  counted: ArrayLike<number> | null,
   order: Order,
   [from, to]: Range,
   sequenceLength: number,

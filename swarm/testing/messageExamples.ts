@@ -122,7 +122,7 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
     source: { from: 'peers', epoch: 1, plan: PLAN },
   },
   { type: 'warm', number: 3, epoch: 2, step: 2, plan: PLAN },
-  { type: 'start', epoch: 1, step: 2 },
+  { type: 'start', epoch: 1, step: 2, counted: 57 },
   { type: 'evaluate', epoch: 1, step: 2 },
   { type: 'save', epoch: 1, step: 2, excused: [A] },
   { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },

@@ -47,9 +47,9 @@ export interface Stage {
   /**
    * Clears the gradients, and what their packing left over: a new step begins. Its gradients are multiplied with
    * `lossScale`, and drawn by the step's number where their packing draws. `withLeftOver`: what the codes of the step before
-   * missed of gradient sums is in them from the beginning.
+   * missed of gradient sums is in them from the beginning. `counted`: rows of the whole step that count; absent: all.
    */
-  begin(step: number, lossScale: number, withLeftOver?: boolean): void;
+  begin(step: number, lossScale: number, withLeftOver?: boolean, counted?: number): void;
   /**
    * Takes the lowest slot that is free. `input` [N, C] where the stage is not the first. In an evaluation nothing is kept for a
    * backward, or past the next forward. `unit`: of those, or of `blocks`.

@@ -137,9 +137,9 @@ export class StepRun {
    * which they are sent beside this one's work. `turn`: what they get of their shards beside it, who do not have all.
    */
   async train(actions: readonly Action[], copies = false, turn: CopyTurn = [0, 0]): Promise<Timeline> {
-    const { lossScale, endsTurn } = this.#around;
+    const { lossScale, counted, endsTurn } = this.#around;
     const withLeftOver = this.#role.leftOver.take(lossScale);
-    for (const stage of this.#role.stages.values()) stage.begin(this.#step, lossScale, withLeftOver);
+    for (const stage of this.#role.stages.values()) stage.begin(this.#step, lossScale, withLeftOver, counted);
     this.#role.shards.begin();
     this.#gathering.begin();
     this.#copied = Promise.all([copies ? this.#copy() : null, this.#give(turn)]);

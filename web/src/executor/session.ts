@@ -334,7 +334,7 @@ export class Session {
     if (current) this.#epochs.fault(current, 'badFrame', `${from} sends what nobody asked for`, from);
   }
 
-  async #train(epoch: Epoch, { step, lossScale = 1, copies, turn }: Message<'start'>): Promise<void> {
+  async #train(epoch: Epoch, { step, lossScale = 1, counted, copies, turn }: Message<'start'>): Promise<void> {
     const { run, role } = this.#atWork();
     this.#turns.told(step, turn);
     // What an attempt before added does not count. A group's next step may be further than it stands.
@@ -346,7 +346,7 @@ export class Session {
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#settle(run, role);
     expectTokens(run.tokens, train, samplesRead(role.plan, run.peer, run.tokens), step, role.plan.islands);
-    const around = { ...this.#surroundings(epoch, role, step), lossScale, endsTurn: end !== null };
+    const around = { ...this.#surroundings(epoch, role, step), lossScale, counted, endsTurn: end !== null };
     const stepRun = new StepRun(role, around, step);
     this.#step = stepRun;
     const work = () => stepRun.train(actions, !this.#holding.isFirst(step), copies);

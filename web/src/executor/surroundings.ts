@@ -17,6 +17,8 @@ export interface Surroundings extends MeasuredLinks {
   readonly throttle: Throttle;
   /** What this step's gradients are multiplied with: 1 where the run does not ask for f16. */
   readonly lossScale: number;
+  /** Rows of the whole step that count; absent: all. */
+  readonly counted?: number | undefined;
   /** Resolves when the link has taken the whole tensor; `turn`: it goes after that, and resolves when it has left. */
   send(to: PeerId, key: TensorKey, values: Float32Array, turn?: Promise<unknown>): Promise<void>;
   readonly receive: Receive;

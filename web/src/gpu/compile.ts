@@ -30,8 +30,8 @@ export interface Launches extends Launched<MicroBatchCalls> {
 export interface Compiled {
   /** By `slotKey`. */
   readonly launches: ReadonlyMap<string, Launches>;
-  /** Where the loss scale enters the gradients, with the dims of a loss scale of 1, and what is scaled by it. */
-  readonly losses: readonly { readonly launch: Launch; readonly dims: Dims; readonly scale: number }[];
+  /** Where the share of a target in the step's loss enters the gradients, with their dims. */
+  readonly losses: readonly { readonly launch: Launch; readonly dims: Dims }[];
 }
 
 /** Of every call that there is to do, once. */
@@ -92,7 +92,7 @@ export async function compileCalls(
   }
   const losses = [...made]
     .filter(([{ kernel }]) => kernel === crossEntropy)
-    .map(([{ dims }, launch]) => ({ launch, dims, scale: dims.scale ?? Number.NaN }));
+    .map(([{ dims }, launch]) => ({ launch, dims }));
   return { launches, losses };
 }
 

@@ -34,7 +34,7 @@ import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
 import type { Packing } from './packing.ts';
 import { Passes } from './passes.ts';
-import { arenasOf, type StagePlan, slotKey, stageCalls } from './stageCalls.ts';
+import { arenasOf, type StagePlan, slotKey, stageCalls, targetsOf } from './stageCalls.ts';
 import { StageUnits } from './stageUnits.ts';
 import { clearSums, StageCodec } from './stateCodec.ts';
 import { writeRange } from './writeRange.ts';
@@ -71,7 +71,8 @@ export class GpuStage implements Stage {
   /** Null: it has all of its blocks. */
   readonly #units: StageUnits | null;
   #step = 0;
-  #lossScale = 1;
+  /** What the loss of each target counts in the gradients. */
+  #targetScale: number;
   /** What the newest work made for others to read. */
   #made: { readonly what: 'output' | 'gradient'; readonly microBatch: number; readonly encoding: WireEncoding } | null =
     null;
@@ -89,6 +90,7 @@ export class GpuStage implements Stage {
     this.#gpu = gpu;
     this.#model = model;
     this.#plan = plan;
+    this.#targetScale = 1 / targetsOf(plan);
     this.#program = program(model, layers, plan.size);
     this.#arenas = arenasOf(model, plan);
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
@@ -118,13 +120,14 @@ export class GpuStage implements Stage {
     }
   }
 
-  begin(step = 0, lossScale = 1, withLeftOver = false): void {
+  begin(step = 0, lossScale = 1, withLeftOver = false, counted = targetsOf(this.#plan)): void {
     this.#step = step;
     this.#taken.clear();
-    if (lossScale !== this.#lossScale) {
-      this.#lossScale = lossScale;
-      for (const { launch, dims, scale } of this.#compiled?.losses ?? [])
-        updateDims(this.#gpu.device, launch, { ...dims, scale: scale * lossScale });
+    const scale = lossScale / counted;
+    if (scale !== this.#targetScale) {
+      this.#targetScale = scale;
+      for (const { launch, dims } of this.#compiled?.losses ?? [])
+        updateDims(this.#gpu.device, launch, { ...dims, scale });
     }
     const encoder = this.#gpu.device.createCommandEncoder({ label: 'clear gradients' });
     if (!withLeftOver) this.#codec?.forget();

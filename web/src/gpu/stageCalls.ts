@@ -37,6 +37,9 @@ export interface StagePlan {
   readonly isScaled?: boolean;
 }
 
+/** Of a whole step where every row counts: B·T. */
+export const targetsOf = ({ size, globalBatch }: StagePlan): number => globalBatch * size.sequence;
+
 /** For one micro-batch size in one slot, and how the stream is packed by encoding. */
 export interface SlotCalls extends MicroBatchCalls {
   /** The forward, a list for each block, in order; none of what is gathered. */
@@ -181,7 +184,7 @@ function tensorsOf({ model, compute, buffers }: StageParts, homeOf: HomeOf): Pic
 function placesOf(parts: StageParts, samples: number, slot: number): Places {
   const { model, compute, program, buffers } = parts;
   const { family, gpuClass, bindingBytes } = parts.gpu;
-  const { size, globalBatch } = parts.plan;
+  const { size } = parts.plan;
   const elementBytes = ELEMENT_BYTES[compute];
   const shared = sharedBuffers(program, { ...size, samples }).map(({ name }) => name);
   const names = new Set([...shared, WIRE, WIRE_RESIDUAL, WIRE_KEY]);
@@ -190,7 +193,7 @@ function placesOf(parts: StageParts, samples: number, slot: number): Places {
     sequence: size.sequence,
     rows: samples * size.sequence,
     width: model.width,
-    lossScale: 1 / (globalBatch * size.sequence),
+    lossScale: 1 / targetsOf(parts.plan),
     elementBytes,
     vocabulary: model.vocabulary,
     bindingBytes,

@@ -19,6 +19,7 @@ import { StepRun } from '../executor/execute.ts';
 import { Inbox } from '../executor/inbox.ts';
 import { buildRole, closeRole, type Engine, loadRole, type ReadState, type Role } from '../executor/role.ts';
 import type { Surroundings } from '../executor/surroundings.ts';
+import { countedTargets } from './solo.ts';
 
 const EPOCH = 1;
 
@@ -97,7 +98,7 @@ export class OneProcess {
     const losses = this.reports.flatMap((one) => one.losses).toSorted((a, b) => a.microBatch - b.microBatch);
     const sum = losses.reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
     return {
-      loss: sum / (train.globalBatchSize * train.sequenceLength),
+      loss: sum / this.#counted(turn.number),
       gradientNorm: this.#norm(),
       bytes: this.reports.reduce((total, { bytesDirect }) => total + bytesDirect, 0),
     };
@@ -117,7 +118,6 @@ export class OneProcess {
 
   /** The loss of a step's samples, as an evaluation computes it. */
   async evaluate(step: number): Promise<number> {
-    const { globalBatchSize, sequenceLength } = this.#terms.train;
     const unasked = () => invariant(false, 'an evaluation reports by its answer');
     const sums = await Promise.all(
       this.roles.map((role) => {
@@ -126,7 +126,12 @@ export class OneProcess {
       }),
     );
     const sum = sums.flat().reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
-    return sum / (globalBatchSize * sequenceLength);
+    return sum / this.#counted(turnAt(this.#terms.train, step).number);
+  }
+
+  /** Rows of a step that count. */
+  #counted(number: number): number {
+    return countedTargets(this.#terms.tokens(number, [0, this.#terms.train.globalBatchSize]));
   }
 
   #around(
@@ -138,20 +143,22 @@ export class OneProcess {
     const { signal } = new AbortController();
     const own = got(this.#inboxes, role.peer);
     const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
+    const { number } = turnAt(this.#terms.train, step);
     return {
       signal,
       now: () => performance.now() / 1000,
       throttle: FULL_SPEED,
       links: [],
       lossScale: this.#lossScale,
+      counted: this.#counted(number),
+      hasExamples: this.#terms.tokens(number, [0, 1]).firstRows !== null,
       send: async (to, key, values) => {
         const sent = this.#terms.tampered?.(to, key, values.slice()) ?? values;
         for (const message of encodeTensor(key, sent)) this.#inboxes.get(to)?.accept(role.peer, message);
       },
       // Each wait has a signal of its own: Node warns of an eleventh listener on one, and a peer that gathers waits for more.
       receive: (key, from) => own.receive(key, from, new AbortController().signal),
-      tokens: async (microBatch) =>
-        this.#terms.tokens(turnAt(this.#terms.train, step).number, samplesOf.get(microBatch) ?? [0, 0]),
+      tokens: async (microBatch) => this.#terms.tokens(number, samplesOf.get(microBatch) ?? [0, 0]),
       report,
       committed: () => committed,
     };

@@ -8,6 +8,7 @@ import type { Model } from '../../../swarm/model/model.ts';
 import { peers } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import { afterCommit, afterOverflow, FIRST_LOSS_SCALE, type LossScale } from '../../../swarm/precision.ts';
+import { NO_TARGET } from '../../../swarm/run/data.ts';
 import { learningRate } from '../../../swarm/run/learningRate.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
@@ -84,6 +85,7 @@ export class Solo {
   async #attempt(step: number): Promise<SoloStep | null> {
     const { train, tokens } = this.#options;
     const { lossScale } = this;
+    const counted = countedTargets(tokens(step, [0, train.globalBatchSize]));
     const { plan, peer } = this.role;
     let answer: SoloStep | null = null;
     let clipScale = 1;
@@ -97,12 +99,13 @@ export class Solo {
         throttle: FULL_SPEED,
         links: [],
         lossScale,
+        counted,
         send: () => Promise.reject(new Error('a solo peer sends nothing')),
         receive: () => Promise.reject(new Error('a solo peer receives nothing')),
         tokens: async (microBatch) => tokens(step, samplesOf.get(microBatch) ?? [0, 0]),
         report: (message) => {
           invariant(message.type === 'report', 'a step ends with a report');
-          answer = totals(message, train, lossScale);
+          answer = totals(message, counted, lossScale);
           const { loss, gradientNorm: norm } = answer;
           const smaller = this.#lossScale && afterOverflow(this.#lossScale);
           if (smaller && Number.isFinite(loss) && !Number.isFinite(norm)) {
@@ -134,12 +137,12 @@ export class Solo {
   }
 }
 
-function totals(
-  { losses, shards }: ReportMessage,
-  { globalBatchSize, sequenceLength }: Train,
-  scale: number,
-): SoloStep {
+/** How many rows count. */
+export const countedTargets = ({ targets }: MicroTokens): number =>
+  targets.reduce((sum, target) => sum + (target === NO_TARGET ? 0 : 1), 0);
+
+function totals({ losses, shards }: ReportMessage, counted: number, scale: number): SoloStep {
   const lossSum = losses.reduce((sum, part) => sum + (part.lossSum ?? Number.NaN), 0);
   const squares = shards.reduce((sum, shard) => sum + Number(shard.sumSquares), 0);
-  return { loss: lossSum / (globalBatchSize * sequenceLength), gradientNorm: Math.sqrt(squares) / scale };
+  return { loss: lossSum / counted, gradientNorm: Math.sqrt(squares) / scale };
 }
