@@ -15,7 +15,7 @@ test('[DA5] held-out text is read in sequence, though the training text is shuff
   const facts = {
     ...{ name: 'a', data: list, evaluation: list, order: ORDER, wire: 'f32' },
     model: { model_type: 'gpt2', n_layer: 1, n_head: 1, n_embd: 4, n_positions: 8, vocab_size: 32 },
-    train: { sequenceLength: SEQUENCE },
+    train: { sequenceLength: SEQUENCE, optimizer: { type: 'adamw' } },
   } as unknown as RunFacts; // of the training nothing else is asked
   const files = { tokenShard: async () => Uint8Array.from({ length: list.tokens }, (_, token) => token).buffer };
   const run = joinedRun(peerId('a'), facts, () => ({}) as Engine, files as unknown as RunFiles);

@@ -76,7 +76,7 @@ async function ready(train: object, plan: Plan, mayAnswer: boolean) {
   const tell = (message: object) => session.serverSaid(message as ServerMessage);
   const run = {
     ...{ name: 'r', model: CONFIG, data: LIST, order: { type: 'sequential' }, wire: 'f32' },
-    train: { steps: 8, sequenceLength: 4, globalBatchSize: 1, ...train },
+    train: { steps: 8, sequenceLength: 4, globalBatchSize: 1, optimizer: { type: 'adamw' }, ...train },
   };
   tell({ type: 'welcome', peer: ME, token: 't', heard: null, run });
   const source = { from: 'checkpoint', step: 0 };
