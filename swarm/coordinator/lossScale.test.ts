@@ -23,8 +23,8 @@ describe('the loss scale', () => {
 });
 
 /** One donor, alone, with a state that is followed event by event. */
-function alone(compute: 'f32' | 'f16') {
-  const swarm = script({ layers: 1, compute });
+function alone(compute: 'f32' | 'f16', more: Partial<CoordinatorState['config']> = {}) {
+  const swarm = script({ layers: 1, compute, ...more });
   swarm.join('a');
   swarm.settle('* report');
   let state: CoordinatorState = swarm.run.state;
@@ -51,6 +51,7 @@ function alone(compute: 'f32' | 'f16') {
   return {
     scale: () => state.lossScale?.scale ?? null,
     phase: () => state.phase,
+    state: () => state,
     says: (...said: Parameters<typeof report>) => event({ type: 'donorSaid', peer: from, message: report(...said) }),
     ready: (epoch: number) =>
       event({ type: 'donorSaid', peer: from, message: { type: 'ready', epoch, memoryBytes: 1 } }),
@@ -135,6 +136,22 @@ describe('a run in f16 that is disturbed', () => {
     expect(seen).toEqual(UNDISTURBED);
   });
 });
+
+it('[CO6] [LE1] a step of examples is a mean over its rows that count, which start says and donors earn', () => {
+  const counted = [3, 1, 4, 1, 5, 9, 2];
+  const { says, state } = alone('f32', { examples: { counted, order: { type: 'sequential' } } });
+  const { samples } = state().config.batch;
+  const sumOf = (number: number): number =>
+    Array.from({ length: samples }, (_, i) => counted[(number * samples + i) % 7] ?? 0).reduce((a, b) => a + b);
+  const before = state().donors[0]?.tokens ?? 0;
+  expect(starts(says(1, 0, 16, 1))).toEqual([{ type: 'start', epoch: 1, step: 1, counted: sumOf(1) }]);
+  expect(state().newestSteps.at(-1)?.tokens).toBe(sumOf(0));
+  expect((state().donors[0]?.tokens ?? 0) - before).toBeCloseTo(sumOf(0), 9);
+  expect(state().loss).toBeCloseTo(planMicroBatches(state()) / sumOf(0), 12);
+});
+
+const planMicroBatches = ({ phase }: CoordinatorState): number =>
+  'inForce' in phase ? phase.inForce.plan.microBatches.length : 0;
 
 it('[MP2] a run in f32 has no scale, and says none', () => {
   const { says, ready, scale, phase } = alone('f32');
