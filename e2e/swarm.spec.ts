@@ -65,6 +65,12 @@ test('planned by auto: one of three small donors is killed, then a large one joi
 
 const TINY = goldenFile('gpt2-tiny/run.json');
 
+test('a family with windows learns completions, packed, as the oracle does, while a donor dies and another comes', async () => {
+  const script = ['--donors', '2', '--chaos', 'kill:1@4,join@7'];
+  const { metrics } = await runSwarm(goldenFile('completion-tiny/run.json'), ...script);
+  expect(curveFaults('completion-tiny', 12, metrics)).toEqual([]);
+});
+
 test.runIf(isSeldomDue)(
   '[LI3] memory caps shape the plan; what does not fit ends with the memory that is missing',
   async () => {

@@ -114,11 +114,12 @@ export const INITIAL_STATE: DonorState = {
 };
 
 /** What is shown of a run. */
-export const runSummary = ({ name, train: { steps, globalBatchSize, sequenceLength }, compute = 'f32' }: RunFacts) => ({
+export const runSummary = ({ name, train, compute = 'f32' }: RunFacts) => ({
   name,
-  steps,
+  /** 0: it ends with its time. */
+  steps: train.budget ? 0 : train.steps,
   compute,
-  stepTokens: globalBatchSize * sequenceLength,
+  stepTokens: train.globalBatchSize * train.sequenceLength,
 });
 
 /** Null where the run, or the adapter, is not known yet. */
