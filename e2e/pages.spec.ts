@@ -246,7 +246,7 @@ test('anyone talks to the model: it goes on with a text, says what of it is from
   await page.getByRole('button', { name: 'Let it go on' }).click();
   const answer = await coming;
   expect(answer.headers()['content-type']).toMatch(/^text\/event-stream/);
-  await page.getByText(/^From step 2, by the server, in /).waitFor();
+  await page.getByText(/^From step 2, by one donor’s GPU, in /).waitFor(); // the run is finished, and its donor still here
   // The same question again, whole.
   const again = await fetch(answer.url(), {
     ...{ method: 'POST', headers: { 'content-type': 'application/json' } },
