@@ -26,7 +26,7 @@ it('[PL57] visits outlast the server; its own donors are none, and who is still 
   comes('last');
   nowMs += 60_000;
   sessions.close();
-  expect(store.sessions().map(({ seconds, hasEnded }) => [seconds, hasEnded])).toEqual([
+  expect(store.stays().map(({ seconds, hasEnded }) => [seconds, hasEnded])).toEqual([
     ...Array.from({ length: 20 }, () => [600, true]),
     [60, false],
   ]);

@@ -2,7 +2,7 @@
 import { expectedSeconds, type Stay } from '../../swarm/autoplan/sessions.ts';
 import type { PeerId } from '../../swarm/base.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
-import { hourOf } from '../store/sessionStore.ts';
+import { hourOf, STAYS_KEPT } from '../store/stayStore.ts';
 import type { Store } from '../store/store.ts';
 import type { DonorEvent, RunObserver } from './runObserver.ts';
 
@@ -11,16 +11,19 @@ interface Visit {
   readonly isNew: boolean;
 }
 
-type Sessions = Pick<Store, 'sessions' | 'saveSession' | 'profile'>;
+type Sessions = Pick<Store, 'stays' | 'saveStay' | 'profile'>;
 
 export class DonorSessions implements RunObserver {
   readonly #store: Sessions;
   readonly #run: string;
   readonly #nowMs: () => number;
   readonly #here = new Map<PeerId, Visit>();
+  /** Of before, and of this server's: to read them anew for each who comes would take longer than all else. */
+  #known: Stay[];
 
   constructor(store: Sessions, run: string, nowMs: () => number) {
     [this.#store, this.#run, this.#nowMs] = [store, run, nowMs];
+    this.#known = store.stays();
   }
 
   event(event: DonorEvent): void {
@@ -37,8 +40,7 @@ export class DonorSessions implements RunObserver {
     const visit = this.#here.get(peer);
     if (visit === undefined) return undefined;
     const stillHere = [...this.#here].flatMap(([one, other]) => (one === peer ? [] : this.#sessionOf(other, false)));
-    const known = [...this.#store.sessions(), ...stillHere];
-    return expectedSeconds(known, { hour: hourOf(visit.startedAtMs), isNew: visit.isNew });
+    return expectedSeconds([...this.#known, ...stillHere], { hour: hourOf(visit.startedAtMs), isNew: visit.isNew });
   }
 
   #came({ peer, donor, isOwn }: Connection): void {
@@ -51,7 +53,9 @@ export class DonorSessions implements RunObserver {
     const visit = this.#here.get(peer);
     if (visit === undefined) return;
     this.#here.delete(peer);
-    this.#store.saveSession(visit.startedAtMs, this.#sessionOf(visit, hasEnded));
+    const stay = this.#sessionOf(visit, hasEnded);
+    this.#known = [...this.#known, stay].slice(-STAYS_KEPT);
+    this.#store.saveStay(visit.startedAtMs, stay);
   }
 
   #sessionOf({ startedAtMs, isNew }: Visit, hasEnded: boolean): Stay {

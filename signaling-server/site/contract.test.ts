@@ -79,6 +79,7 @@ function writeAll(store: Store): unknown[] {
   store.unlinkPeer('a', P);
   store.deleteMember('three');
   store.saveProfile('a', 'donor', PROFILE, 3);
+  store.saveStay(60_000, { seconds: 12.5, hasEnded: true, isNew: false });
   store.saveSetting('alertLimits a', '{"x":1}');
   store.saveSetting('card a', '{"purpose":"p"}');
   store.saveQueue(['b', 'a']);
@@ -137,6 +138,8 @@ const readAll = (store: Store): Record<string, unknown> => ({
   memberNamed: [store.memberNamed('aDa'), store.memberNamed('nobody')],
   memberCredit: store.memberCredit('a'),
   profile: store.profile('a', 'donor'),
+  stays: store.stays(),
+  shares: store.shares('a', 0),
   alertLimits: store.setting('alertLimits a'),
   card: store.setting('card a'),
   queue: store.queue(),

@@ -197,7 +197,7 @@ export const MIGRATIONS: readonly string[] = [
   `,
   // 15 to 16: how long donors stayed
   `
-  CREATE TABLE session (
+  CREATE TABLE stay (
     id INTEGER PRIMARY KEY,
     startedAtMs INTEGER NOT NULL,
     seconds REAL NOT NULL,

@@ -14,8 +14,8 @@ import { memberStore } from './memberStore.ts';
 import { profileStore } from './profileStore.ts';
 import type { Queries, Value } from './queries.ts';
 import { MIGRATIONS } from './schema.ts';
-import { sessionStore } from './sessionStore.ts';
 import { settingStore } from './settingStore.ts';
+import { stayStore } from './stayStore.ts';
 import { stepStore } from './stepStore.ts';
 
 /** What a store is made on: a database, and when what is written counts as kept. */
@@ -139,7 +139,7 @@ export function storeOf({ version, whenKept, kept, onStall, close, ...queries }:
     ...historyStore(queries),
     ...memberStore(queries),
     ...profileStore(queries),
-    ...sessionStore(queries),
+    ...stayStore(queries),
     ...{ version, whenKept, kept, onStall, close },
     /** Has a copy of it made beside it, where it is time for one: answers with what a person should know. */
     copy: async (): Promise<readonly string[]> => [],

@@ -2,7 +2,7 @@
 import type { Stay } from '../../swarm/autoplan/sessions.ts';
 import type { Queries } from './queries.ts';
 
-const SESSIONS_KEPT = 5_000;
+export const STAYS_KEPT = 500;
 
 interface Row {
   readonly startedAtMs: number;
@@ -17,17 +17,17 @@ export const hourOf = (atMs: number): number => {
   return at.getHours() + at.getMinutes() / 60;
 };
 
-export const sessionStore = ({ many, run, atomically }: Queries) => ({
-  saveSession: (startedAtMs: number, { seconds, hasEnded, isNew }: Omit<Stay, 'hour'>) =>
+export const stayStore = ({ many, run, atomically }: Queries) => ({
+  saveStay: (startedAtMs: number, { seconds, hasEnded, isNew }: Omit<Stay, 'hour'>) =>
     atomically(() => {
       run(
-        'INSERT INTO session (startedAtMs, seconds, hasEnded, isNew) VALUES (?, ?, ?, ?)',
+        'INSERT INTO stay (startedAtMs, seconds, hasEnded, isNew) VALUES (?, ?, ?, ?)',
         ...[startedAtMs, seconds, Number(hasEnded), Number(isNew)],
       );
-      run(`DELETE FROM session WHERE id <= (SELECT max(id) FROM session) - ${SESSIONS_KEPT}`);
+      run(`DELETE FROM stay WHERE id <= (SELECT max(id) FROM stay) - ${STAYS_KEPT}`);
     }),
-  sessions: (): Stay[] =>
-    many<Row>('SELECT startedAtMs, seconds, hasEnded, isNew FROM session ORDER BY id').map(
+  stays: (): Stay[] =>
+    many<Row>('SELECT startedAtMs, seconds, hasEnded, isNew FROM stay ORDER BY id').map(
       ({ startedAtMs, seconds, hasEnded, isNew }) => ({
         ...{ seconds, hour: hourOf(startedAtMs) },
         ...{ hasEnded: hasEnded === 1, isNew: isNew === 1 },
