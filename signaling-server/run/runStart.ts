@@ -214,9 +214,12 @@ function recordedAt(
 }
 
 /** What is to be known of a checkpoint to which the run goes back. */
-export const backTo = (store: Store, name: string, toStep: number) => ({
-  toStep,
-  earned: [{ step: toStep, ledger: store.ledgerFrom(name, toStep) }],
-  ...recordedAt(store, name, storedDocument(store, name).file.train, toStep),
-  ...given({ time: timeUsed(store, name, storedDocument(store, name).file.train, toStep) }),
-});
+export function backTo(store: Store, name: string, toStep: number) {
+  const { train } = storedDocument(store, name).file;
+  return {
+    toStep,
+    earned: [{ step: toStep, ledger: store.ledgerFrom(name, toStep) }],
+    ...recordedAt(store, name, train, toStep),
+    ...given({ time: timeUsed(store, name, train, toStep) }),
+  };
+}

@@ -16,7 +16,8 @@ export function timeUsed(
   const shares = store.shares(name, from);
   const [newest] = store.steps(name, store.committedSteps(name) - 1);
   const newestMs = newest ? 1_000 * ((newest.share ?? 0) * budget.seconds + newest.seconds) : 0;
-  const usedMs = Math.max(newestMs, ...shares.map(({ share }) => 1_000 * share * budget.seconds));
+  // Shares rise with the steps: a run may have more of them than a call takes arguments.
+  const usedMs = Math.max(newestMs, 1_000 * (shares.at(-1)?.share ?? 0) * budget.seconds);
   return { usedMs, shares: Object.fromEntries(shares.map(({ step, share }) => [step, share])) };
 }
 

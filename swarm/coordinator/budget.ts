@@ -12,7 +12,8 @@ export function timeAtStart(config: CoordinatorConfig, stored: TimeUsed | undefi
   const seconds = secondsOf(config);
   if (seconds === null) return { budget: null, config };
   const budget: TimeUsed = stored ?? { usedMs: 0, shares: {} };
-  const given = Math.max(committedSteps, ...Object.keys(budget.shares).map((step) => Number(step) + 1));
+  // Keys that are whole numbers stand in their order.
+  const given = Math.max(committedSteps, Number(Object.keys(budget.shares).at(-1) ?? -1) + 1);
   const isOver = given > 0 && budget.usedMs >= 1_000 * seconds;
   return { budget, config: isOver ? { ...config, steps: Math.min(config.steps, given) } : config };
 }
