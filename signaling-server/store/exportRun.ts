@@ -47,7 +47,7 @@ export async function exportRun(
   const found = exportedCheckpoint({ store }, name, step, generation);
   if (!found.ok) return found;
   const { committedSteps: committed } = found.value;
-  const { file, tensorNames, tokenizer } = parseDocument(found.value.document);
+  const { file, data, tensorNames, tokenizer } = parseDocument(found.value.document);
   const model = modelOf(file);
   const manifest = parseManifest(found.value.manifest);
   // The run goes on meanwhile, and newer states supersede this one.
@@ -56,7 +56,7 @@ export async function exportRun(
     const problem = await stateProblem(blobs, manifest);
     if (problem !== null) return refusal(problem);
     const readme = modelCard({
-      ...{ file, step: committed, card: cardOf(store, name) },
+      ...{ file, data, step: committed, card: cardOf(store, name) },
       ...{ parameters: parameters(model), positions: model.positions },
       // What stands of that step by now is another one's.
       loss: generation === undefined ? (store.steps(name, committed - 1)[0]?.loss ?? null) : null,

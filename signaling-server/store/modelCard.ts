@@ -2,10 +2,12 @@
 
 import { EMPTY_CARD, type RunCard } from '../../swarm/messages/about.ts';
 import { secondsText } from '../../swarm/quantityText.ts';
+import { stepTargets, type TokenList } from '../../swarm/run/data.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 
 interface CardFacts {
   readonly file: RunFile;
+  readonly data: TokenList;
   readonly step: number;
   readonly parameters: number;
   /** Most tokens that the model sees at once. */
@@ -30,9 +32,18 @@ function example(tokenizer: string, positions: number): { readonly prompt: strin
 const plain = (text: string): string =>
   text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_{}[\]<>#|]/g, (sign) => `\\${sign}`);
 
-export function modelCard({ file, step, parameters, positions, loss, heldOutLoss, card }: CardFacts): string {
+export function modelCard({
+  file,
+  data: list,
+  step,
+  parameters,
+  positions,
+  loss,
+  heldOutLoss,
+  card,
+}: CardFacts): string {
   const { name, train, data } = file;
-  const tokens = step * train.globalBatchSize * train.sequenceLength;
+  const tokens = Math.round(step * stepTargets(list, train));
   const own = card ?? EMPTY_CARD;
   const { prompt, tokens: more } = example(data.tokenizer, positions);
   const losses = [

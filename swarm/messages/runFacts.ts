@@ -17,6 +17,7 @@ const tokenListSchema: z.ZodType<TokenList> = z.object({
   bytesPerToken: z.literal([1, 2, 4]),
   shards: z.array(hash),
   counted: hash.exactOptional(),
+  countedRows: z.int().min(1).exactOptional(),
 });
 
 const orderSchema: z.ZodType<Order> = z.discriminatedUnion('type', [
