@@ -31,6 +31,7 @@ import { meteredFiles } from './runFiles.ts';
 import { sendEach, sendTensor } from './sendFrames.ts';
 import type { SessionParts, Ways } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
+import { tampering } from './tampering.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
@@ -418,7 +419,7 @@ export class Session {
       hasExamples: run.tokens.hasExamples,
       report: (message) => {
         this.#holding.added(step + 1);
-        this.#tell(message, role);
+        this.#tell(tampering()?.reports(message) ?? message, role);
         this.#meter.reported();
       },
       committed: () => {
@@ -446,8 +447,9 @@ export class Session {
   /** Frame by frame as the link has room. */
   #sendTensor(signal: AbortSignal, ...[to, key, values, turn]: Parameters<Surroundings['send']>): Promise<void> {
     this.#check?.look(key, values);
+    const leaving = tampering()?.leaves(key, values) ?? values;
     const sending = { traffic: this.#traffic, meter: this.#meter, ways: this.#parts.ways };
-    return sendTensor(to, key, values, sending, signal, turn);
+    return sendTensor(to, key, leaving, sending, signal, turn);
   }
 
   #answering(): ReturnType<AnswerHost['role']> {
