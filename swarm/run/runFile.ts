@@ -212,6 +212,31 @@ const adamw = fields({ type: z.literal('adamw'), ...optimizerFields });
 /** Matrices by orthogonalised momentum, all else by AdamW. */
 const muon = fields({ type: z.literal('muon'), momentum: belowOne.default(0.95), ...optimizerFields });
 
+/** More than any published adapter has: past it the matrices that it changes are hardly larger. */
+const MOST_RANK = 1_024;
+const MOST_TARGETS = 100;
+const TARGET = 'the last part of a linear module’s name, such as "q_proj"';
+const ADAPTER_FILE = 'the path of a folder with adapter_model.safetensors, or of a .safetensors file';
+const adapter = fields({
+  type: z.literal('lora', { error: expecting('"lora"') }),
+  rank: countUpTo(MOST_RANK),
+  alpha: positive32,
+  targets: z
+    .array(text(TARGET).regex(/^[A-Za-z0-9_]+$/, { error: expecting(TARGET) }), {
+      error: expecting('a list of module names'),
+    })
+    .min(1, { error: expecting('a list of one module name or more') })
+    .max(MOST_TARGETS, { error: expecting(`a list of at most ${MOST_TARGETS} module names`) })
+    .refine((names) => new Set(names).size === names.length, { error: 'names a module twice' }),
+  rslora: z.boolean({ error: expecting('true or false') }).default(false),
+  init: text(ADAPTER_FILE).exactOptional(),
+  /** Of its first values, where no file has them. */
+  seed: natural.default(1),
+});
+/** How donors hold the weights that an adapter leaves as they are. */
+export const BASE_ENCODINGS = ['f32', 'f16', 'int8'] as const;
+export type BaseEncoding = (typeof BASE_ENCODINGS)[number];
+
 /** What tells the alternatives of a field apart is its `type`. */
 const byType = (words: string) => ({
   error: ({ code, input, discriminator }: z.core.$ZodRawIssue) =>
@@ -231,6 +256,8 @@ const trainFields = fields({
     .default({ type: 'constant', warmupSteps: 0 }),
   gradientClipNorm: positive.nullable().default(null),
   islands: islandsSchema.exactOptional(),
+  adapter: adapter.exactOptional(),
+  base: z.enum(BASE_ENCODINGS, { error: expecting('"f32", "f16" or "int8"') }).exactOptional(),
 });
 
 type Cosine = Omit<z.output<typeof cosine>, 'decaySteps'> & { readonly decaySteps: number };
@@ -243,11 +270,14 @@ export interface Train extends Omit<z.output<typeof trainFields>, 'steps' | 'sch
 
 /** Also what a donor is told of its run. */
 export const trainSchema = trainFields.transform(
-  ({ schedule, steps: given, budget: time, ...rest }, context): Train => {
+  ({ schedule, steps: given, budget: time, base, ...others }, context): Train => {
     const refuse = (field: string, message: string): never => {
       context.addIssue({ code: 'custom', path: field.split('.'), message });
       return z.NEVER;
     };
+    if (base !== undefined && others.adapter === undefined)
+      return refuse('base', 'goes only with adapter: without one every weight is trained, in float32');
+    const rest = others.adapter === undefined ? others : { ...others, base: base ?? 'f32' };
     if (time !== undefined) {
       if ((given ?? OPEN_STEPS) !== OPEN_STEPS)
         return refuse('steps', 'does not go with budget, which says when it ends');
@@ -387,7 +417,13 @@ export const stateWireOf = ({ precision: { state } }: Pick<RunFile, 'precision'>
 export const orderOf = ({ data: { order, seed } }: RunFile): Order =>
   order === 'sequential' ? SEQUENTIAL : { type: 'shuffled', seed };
 
-/** The run with `seed` in place of `init.seed` and `data.seed`; an init file stays. */
+/** The run with `seed` in place of its seeds: of the data's order, the weights, the adapter. What files have stays. */
 export function withSeed(run: RunFile, seed: number): RunFile {
-  return { ...run, data: { ...run.data, seed }, init: typeof run.init === 'string' ? run.init : { seed } };
+  const { adapter } = run.train;
+  return {
+    ...run,
+    data: { ...run.data, seed },
+    init: typeof run.init === 'string' ? run.init : { seed },
+    train: adapter === undefined ? run.train : { ...run.train, adapter: { ...adapter, seed } },
+  };
 }
