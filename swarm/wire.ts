@@ -92,7 +92,7 @@ export function unpackedInt8(words: Float32Array, elements: number): Float32Arra
   return values;
 }
 
-function roundToEven(value: number): number {
+export function roundToEven(value: number): number {
   const below = Math.floor(value);
   const rest = value - below;
   return rest > 0.5 || (rest === 0.5 && below % 2 !== 0) ? below + 1 : below;

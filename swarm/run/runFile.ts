@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../base.ts';
+import { type Adapter, adapterModel } from '../model/adapter.ts';
 import { modelFromConfig } from '../model/families.ts';
 import {
   countUpTo,
@@ -350,6 +351,8 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   const model = modelFromConfig(parsed.data.model);
   if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
   const run = overflowsHalves(model.value) ? inFloats(parsed.data) : parsed.data;
+  const trained = modelToTrain(run);
+  if (!trained.ok) return refusal(`${fileName}: train.adapter.${trained.reason}`);
   const unfit = dataProblem(run.data);
   if (unfit !== null) return refusal(`${fileName}: ${unfit}`);
   const { sequenceLength } = run.train;
@@ -368,9 +371,10 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   return success(run);
 }
 
-/** The model as its optimizer trains it. */
+/** The model as its optimizer trains it; with an adapter its own weights stand. */
 export function modelToTrain({ model: config, train }: Pick<RunFile, 'model' | 'train'>): Result<Model> {
-  const model = modelFromConfig(config);
+  const whole = modelFromConfig(config);
+  const model = whole.ok && train.adapter ? adapterModel(whole.value, train.adapter) : whole;
   return model.ok ? success(trainedModel(model.value, train.optimizer.type)) : model;
 }
 
@@ -397,7 +401,7 @@ export function modelOf(run: RunFile): Model {
 /** What a planner needs to know of a run's steps. */
 export const batchOf = ({ train, precision }: RunFile) => ({
   ...(train.islands ? { islands: train.islands } : {}),
-  ...optimizerOf(train),
+  ...trainedAs(train),
   samples: train.globalBatchSize,
   sequence: train.sequenceLength,
   wire: precision.wire,
@@ -405,9 +409,14 @@ export const batchOf = ({ train, precision }: RunFile) => ({
   ...stateWireOf({ precision }),
 });
 
-/** What updates its state; nothing: AdamW. */
-export const optimizerOf = ({ optimizer }: Pick<Train, 'optimizer'>): { readonly optimizer?: 'muon' } =>
-  optimizer.type === 'muon' ? { optimizer: optimizer.type } : {};
+/** What is trained, and what updates it; nothing: every weight, by AdamW. */
+export const trainedAs = ({
+  optimizer,
+  adapter: own,
+}: Pick<Train, 'optimizer' | 'adapter'>): { readonly optimizer?: 'muon'; readonly adapter?: Adapter } => ({
+  ...(optimizer.type === 'muon' && { optimizer: optimizer.type }),
+  ...(own && { adapter: { rank: own.rank, alpha: own.alpha, targets: own.targets, rslora: own.rslora } }),
+});
 
 /** How its gradient sums and values travel; nothing: as floats. */
 export const stateWireOf = ({ precision: { state } }: Pick<RunFile, 'precision'>): { readonly stateWire?: 'int8' } =>
