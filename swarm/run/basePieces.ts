@@ -5,7 +5,16 @@
  */
 import { invariant, overlap, type Range, type Result, refusal, success } from '../base.ts';
 import type { Block, BlockName, TensorSpec } from '../model/model.ts';
-import { INT8_BLOCK, INT8_BLOCK_WORDS, int8Code, int8Scale, packedWords, roundToEven, unpackedInt8 } from '../wire.ts';
+import {
+  INT8_BLOCK,
+  INT8_BLOCK_WORDS,
+  int8Code,
+  int8Scale,
+  packedBytes,
+  packedWords,
+  roundToEven,
+  unpackedInt8,
+} from '../wire.ts';
 import type { BaseEncoding } from './runFile.ts';
 
 /** Of one block: the SHA-256 of each piece, in order. */
@@ -52,6 +61,9 @@ function runsOf({ tensors }: Block, range: Range, encoding: BaseEncoding) {
     });
   });
 }
+
+export const pieceBytes = (block: Block, range: Range, encoding: BaseEncoding): number =>
+  runsOf(block, range, encoding).reduce((sum, { as, from, to }) => sum + packedBytes(as, to - from), 0);
 
 /** The bytes of a piece, as words; a value that its encoding cannot hold is refused by tensor. */
 export function encodePiece(

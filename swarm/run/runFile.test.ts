@@ -68,7 +68,10 @@ test('an adapter has defaults, a seed of its own, and a base that goes only with
     [{ targets: [] }, 'train.adapter.targets must be a list of one module name or more, not []'],
     [{ targets: ['c_attn', 'c_attn'] }, 'train.adapter.targets names a module twice'],
     [{ targets: ['attn.c_attn'] }, 'train.adapter.targets[0] must be the last part of a linear module’s name'],
-    [{ targets: ['q_proj'] }, 'train.adapter.targets: the model has no linear module q_proj, only c_attn, c_proj, c_fc'],
+    [
+      { targets: ['q_proj'] },
+      'train.adapter.targets: the model has no linear module q_proj, only c_attn, c_proj, c_fc',
+    ],
     [{ dropout: 0.1 }, 'train.adapter.dropout is unknown: expected one of type, rank, alpha, targets'],
   ] as const)
     expect(reason(withAdapter(part))).toContain(`run.json: ${expected}`);

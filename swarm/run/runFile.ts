@@ -398,6 +398,12 @@ export function modelOf(run: RunFile): Model {
   return model.value;
 }
 
+/** The model that texts are written with: the family's own, with whatever an adapter changes added to its weights. */
+export function wholeModelOf(run: RunFile): Model {
+  const { adapter: _, base: __, ...train } = run.train;
+  return modelOf({ ...run, train });
+}
+
 /** What a planner needs to know of a run's steps. */
 export const batchOf = ({ train, precision }: RunFile) => ({
   ...(train.islands ? { islands: train.islands } : {}),
