@@ -138,7 +138,7 @@ export type Operation =
 
 /**
  * Low-rank changes of a linear row's modules (adapter.ts), added to x·W + bias before the activation. With R = rank·parts,
- * h = scale·x·Aᵀ [N, R] is kept for the backward as `${y}.low`; each part's columns of y get its columns of h times Bᵀ.
+ * h = x·Aᵀ [N, R] is kept for the backward as `${y}.low`; each part's columns of y get its columns of h times scale·Bᵀ.
  */
 export interface LinearAdapter {
   readonly scale: number;
