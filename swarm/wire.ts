@@ -161,7 +161,7 @@ export function rotateInt4(values: number[]): void {
   for (let i = 0; i < INT4_TILE; i++) values[i] = Math.fround((values[i] ?? 0) * Math.fround(1 / Math.sqrt(INT4_TILE)));
 }
 
-function roundToEven(value: number): number {
+export function roundToEven(value: number): number {
   const below = Math.floor(value);
   const rest = value - below;
   return rest > 0.5 || (rest === 0.5 && below % 2 !== 0) ? below + 1 : below;
