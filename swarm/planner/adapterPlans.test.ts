@@ -6,8 +6,10 @@ import { trainedModel } from '../model/matrices.ts';
 import { parameters } from '../model/model.ts';
 import { problems } from '../plan/plan.ts';
 import { SMALL_BATCH, SMALL_MODEL, smallCluster } from '../testing/smallClusters.ts';
+import { clusterCosts } from './clusterCosts.ts';
 import { planCluster } from './clusterPlan.ts';
 import { equalSplit, withAllowedCuts } from './equalSplit.ts';
+import { curveAt } from './sizing.ts';
 
 const batch = SMALL_BATCH;
 
@@ -31,6 +33,18 @@ test.each(models)('plans of an adapter are valid, and allocated as predicted', (
       expect(memoryBytes).toBeLessThanOrEqual(memoryLimitBytes);
     }
   }
+});
+
+test('a backward by a peak rate makes no gradients of what stands', () => {
+  const [model] = models;
+  invariant(model, 'a model');
+  const { peers } = clusterCosts({ model, batch, cluster: smallCluster(seededRandom(1), 2) });
+  const [C, T] = [model.width, batch.sequence];
+  // qkv, the way out, the inner product and its way back; then what attention multiplies; then A's and B's of rank 2.
+  const own = 2 * (3 + 1 + 4 + 4) * C ** 2;
+  const others = 4 * ((T + 1) / 2) * C + 2 * 2 * (4 + 2 + 5 + 5) * C;
+  for (const { forward, backward } of peers)
+    expect(curveAt(backward, 1) / curveAt(forward, 1)).toBeCloseTo((own + 2 * others) / (own + others), 9);
 });
 
 test.each(models)('an equal split has the adapter alone as its state, with Muon at single owners', (model) => {
