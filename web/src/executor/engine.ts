@@ -73,8 +73,8 @@ export interface Stage {
   /** The same as int8 codes; what they miss is left over for the next step. One at a time. */
   packGradient(block: BlockName, range: Range): Promise<Reading>;
   writeValues(block: BlockName, range: Range, values: Float32Array): void;
-  /** Of a block that stands beside an adapter. */
-  writeStanding?(block: BlockName, range: Range, values: Float32Array): void;
+  /** A range of a block whose weights stand. */
+  writeStanding(block: BlockName, range: Range, values: Float32Array): void;
   /** Adds what int8 codes stand for. */
   addValues(block: BlockName, range: Range, codes: Float32Array): void;
   readValues(block: BlockName, range: Range): Promise<Reading>;

@@ -40,6 +40,7 @@ async function stepOfFirst(
     readGradient: async () => reading,
     packGradient: async () => reading,
     writeValues: () => undefined,
+    writeStanding: () => undefined,
     addValues: () => undefined,
     readValues: async () => reading,
     settled: async () => undefined,

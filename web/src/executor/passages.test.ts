@@ -34,6 +34,7 @@ const stage: Stage = {
   readGradient: async () => reading,
   packGradient: async () => reading,
   writeValues: nothing,
+  writeStanding: nothing,
   addValues: nothing,
   readValues: async () => reading,
   settled: async () => undefined,

@@ -216,7 +216,7 @@ export async function loadBase({ model, plan, stages }: Role, read: ReadBase): P
   for (const [index, stage] of stages)
     for (const { block, ranges } of standingOfStage(model, at(plan.stages, index).layers))
       for (const range of ranges)
-        await read(block, range, (part, values) => stage.writeStanding?.(block, part, values));
+        await read(block, range, (part, values) => stage.writeStanding(block, part, values));
 }
 
 function sizesOf(plan: Plan, peer: PeerId, stage: number): number[] {
