@@ -5,7 +5,7 @@
 
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
-import { listOf } from '../swarm/base.ts';
+import { arrayOf } from '../swarm/base.ts';
 import type { PeerMessage } from '../swarm/messages/messages.ts';
 import { Besieged, strangersAddress } from './strangers.ts';
 import { isOverServers } from './twoServers.ts';
@@ -30,7 +30,7 @@ const joins =
   (besieged: Besieged, options: Omit<Parameters<Besieged['donor']>[0], 'address'>, number = 1) =>
   async (signal: AbortSignal): Promise<void> => {
     const ended = once(signal, 'abort');
-    const hostile = listOf(number, () => besieged.donor({ ...options, address: strangersAddress(1) }));
+    const hostile = arrayOf(number, () => besieged.donor({ ...options, address: strangersAddress(1) }));
     await Promise.all(hostile.map((donor) => donor.hears('start')));
     await ended;
     for (const donor of hostile) donor.vanish();

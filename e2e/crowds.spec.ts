@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../signaling-server/testing/scriptedDonor.ts';
-import { listOf } from '../swarm/base.ts';
+import { arrayOf } from '../swarm/base.ts';
 import { NO_LIMITS } from '../swarm/limits.ts';
 import { HEARTBEAT_MS, PROTOCOL_VERSION } from '../swarm/messages/messages.ts';
 import { atTestEnd } from './product.ts';
@@ -16,7 +16,7 @@ const GROWTH_BYTES = 200e6;
 test('[SV3] 250 sockets that do not read fill no memory', options, async () => {
   const besieged = await Besieged.training({ honest: 2 });
   const before = await besieged.metric('shoal_resident_memory_bytes');
-  const crowd = listOf(DEAF, (number) => {
+  const crowd = arrayOf(DEAF, (number) => {
     const limits = { ...NO_LIMITS, downloadBytesPerSecond: 1e6 + number };
     const deaf = new DeafDonor(besieged.url, strangersAddress(number));
     deaf.say({ ...HELLO, limits });

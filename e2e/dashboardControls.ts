@@ -5,7 +5,7 @@
 
 import type { Page } from 'playwright';
 import { expect } from 'vitest';
-import { listOf } from '../swarm/base.ts';
+import { arrayOf } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults } from './fidelity.ts';
 import { savedBy } from './pageChecks.ts';
@@ -122,7 +122,7 @@ export async function lookCloser(page: Page): Promise<void> {
   expect(Math.abs(from - (first + quarter))).toBeLessThanOrEqual(1);
   expect(Math.abs(to - (last - quarter))).toBeLessThanOrEqual(1);
   const { rows } = await fileOf(page, 'Loss');
-  expect(rows.map(({ step }) => Number(step) + 1)).toEqual(listOf(to - from + 1, (at) => from + at));
+  expect(rows.map(({ step }) => Number(step) + 1)).toEqual(arrayOf(to - from + 1, (at) => from + at));
 
   await page.keyboard.down('Shift');
   await drag(page, 0.1, 0.9);

@@ -72,7 +72,7 @@ export function evenRanges(total: number, count: number): Range[] {
 }
 
 /** What `of` makes of the numbers from 0 on, so many of them. */
-export const listOf = <T>(count: number, of: (index: number) => T): T[] =>
+export const arrayOf = <T>(count: number, of: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => of(index));
 
 export const total = (values: Iterable<number>): number => totalOf(values, (value) => value);
@@ -85,12 +85,12 @@ export function totalOf<T>(values: Iterable<T>, of: (value: T) => number): numbe
 }
 
 /** Adds to what a map has for a key: 0 where it has nothing. */
-export const addTo = <Key>(sums: Map<Key, number>, key: Key, amount: number): void => {
+export const addToKey = <Key>(sums: Map<Key, number>, key: Key, amount: number): void => {
   sums.set(key, (sums.get(key) ?? 0) + amount);
 };
 
 /** Puts a value at the end of a key's list. */
-export const pushTo = <Key, Value>(lists: Map<Key, readonly Value[]>, key: Key, value: Value): void => {
+export const pushToKey = <Key, Value>(lists: Map<Key, readonly Value[]>, key: Key, value: Value): void => {
   lists.set(key, [...(lists.get(key) ?? []), value]);
 };
 

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { invariant, listOf, type Random, seededRandom } from '../../swarm/base.ts';
+import { arrayOf, invariant, type Random, seededRandom } from '../../swarm/base.ts';
 import { outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
 import { wholeNumber } from '../commands/options.ts';
@@ -110,7 +110,7 @@ function runOf({ layers, width, samples }: (typeof MODELS)['small']) {
 
 function clusterOf(count: number, regions: number, random: Random) {
   const spread = (least: number, most: number): number => least * (most / least) ** random();
-  const peers = listOf(count, (index) => ({
+  const peers = arrayOf(count, (index) => ({
     id: `p${index}`,
     memoryBytes: Math.round(spread(4e8, 8e9)),
     flopsPerSecond: spread(1e11, 5e12),
@@ -119,7 +119,7 @@ function clusterOf(count: number, regions: number, random: Random) {
     region: `r${index % regions}`,
   }));
   const between = Array.from({ length: regions }, (_, a) =>
-    listOf(regions - a, (more) => {
+    arrayOf(regions - a, (more) => {
       const inside = { latencySeconds: 0.005, bytesPerSecond: 2.5e7 };
       const across = { latencySeconds: spread(0.01, 0.15), bytesPerSecond: spread(2e6, 1e7) };
       return { between: [`r${a}`, `r${a + more}`], ...(more === 0 ? inside : across) };
@@ -132,7 +132,7 @@ function clusterOf(count: number, regions: number, random: Random) {
 /** A schedule of a million actions, built, simulated and summed up; the second time, when the code is warm. */
 function simulated() {
   const { peers, microBatches } = SIMULATED;
-  const stages = listOf(peers, (stage) => ({
+  const stages = arrayOf(peers, (stage) => ({
     forwardSeconds: 1 + (stage % 3) / 10,
     backwardSeconds: 2,
   }));

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { at, below, invariant, listOf, peerId, type Random, seededRandom, totalOf } from '../../swarm/base.ts';
+import { arrayOf, at, below, invariant, peerId, type Random, seededRandom, totalOf } from '../../swarm/base.ts';
 import { storageProblem } from '../files/storageProblem.ts';
 import { VirtualNats } from '../testing/virtualNats.ts';
 import { bodies, commit, RUN, type Told, VirtualServer } from '../testing/virtualServer.ts';
@@ -76,7 +76,7 @@ describe('fail-overs at any point', () => {
       told.push(one);
       if (!isKept(one)) unkept.push(one);
     };
-    const servers = listOf(SERVERS, (number) => serverOf(nats, number, random, tell));
+    const servers = arrayOf(SERVERS, (number) => serverOf(nats, number, random, tell));
     for (const server of servers) await awaited(server.open());
     await takesLead(at(servers, 0));
 
@@ -167,7 +167,7 @@ it('two runs of the same processes, each led by whichever: one dies or is cut of
   const told: Told[][] = [[], []];
   const runs = told.map((ofRun, run) => {
     const nats = new VirtualNats();
-    const servers = listOf(SERVERS, (number) => {
+    const servers = arrayOf(SERVERS, (number) => {
       const directory = join(folder, `run-${run}-work-${number}`);
       return new VirtualServer(nats, directory, number, random, (one) => ofRun.push(one));
     });

@@ -1,7 +1,7 @@
 /** Two gateways of a site between which nothing is lost; the process that leads is this test. */
 import { Buffer } from 'node:buffer';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { listOf, type PeerId, peerId, totalOf } from '../../swarm/base.ts';
+import { arrayOf, type PeerId, peerId, totalOf } from '../../swarm/base.ts';
 import { FRAME_BYTES } from '../../swarm/messages/frame.ts';
 import {
   creditBytes,
@@ -124,7 +124,7 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     expect(alice.got).toEqual([]);
     bob.take();
     await vi.waitFor(() => expect(alice.of('credit')).toHaveLength(inWindow));
-    expect(alice.of('credit').map(creditBytes)).toEqual(listOf(inWindow, () => FRAME_BYTES));
+    expect(alice.of('credit').map(creditBytes)).toEqual(arrayOf(inWindow, () => FRAME_BYTES));
     for (let sent = 0; sent < inWindow; sent++) expect(frame(BOB)).toBe('passed');
     expect(frame(BOB)).toBe('tooManyMessages');
   });

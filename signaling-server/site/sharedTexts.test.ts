@@ -3,7 +3,7 @@
 import { Buffer } from 'node:buffer';
 import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { listOf } from '../../swarm/base.ts';
+import { arrayOf } from '../../swarm/base.ts';
 import { Line } from './line.ts';
 import { Pipe } from './pipe.ts';
 import { HeardTexts, SharedTexts } from './sharedTexts.ts';
@@ -58,7 +58,7 @@ test('of texts that come while one is on its way only the newest goes there, for
     heard.whenHere(number, (one) => got.push(one.toString().trim()));
   }
   await settle();
-  expect(got).toEqual(listOf(100, (text) => (text === 0 ? '0' : '99')));
+  expect(got).toEqual(arrayOf(100, (text) => (text === 0 ? '0' : '99')));
   expect(carried.bytes).toBeLessThan(3_000);
 });
 

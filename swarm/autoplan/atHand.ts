@@ -3,7 +3,7 @@
  * memory that it tried and gives, its line as it was learned and capped, and the links between them as the run measured
  * them. A link that nobody has measured yet is taken for a good one: it is tried, measured, and then known.
  */
-import { addTo, type PeerId } from '../base.ts';
+import { addToKey, type PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { knownLinks, type ReportedLinks, UNMEASURED_LINK } from './lines.ts';
@@ -25,7 +25,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
   const sharers = new Map<string, number>();
   for (const { peer } of peers) {
     const { line = null } = reports.get(peer) ?? {};
-    if (line !== null) addTo(sharers, line, 1);
+    if (line !== null) addToKey(sharers, line, 1);
   }
   return {
     peers: peers.map(({ peer, profile, limits, sessionSeconds }) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { listOf, type PeerId, peerId, total } from '../base.ts';
+import { arrayOf, type PeerId, peerId, total } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
@@ -120,7 +120,7 @@ it('however many strangers come at once, all together count for no more than tho
       ({ measured }) => (measured?.forwardSecondsPerLayer[0] ?? 0) + (measured?.backwardSecondsPerLayer[0] ?? 0),
     );
   const seen = [peer('a', 0.01), peer('b', 0.02)];
-  const strangers = listOf(10, (i) => peer(`s${i}`, 1e-6));
+  const strangers = arrayOf(10, (i) => peer(`s${i}`, 1e-6));
   const known = new Set(['a', 'b']);
   const [a = 0, b = 0, ...others] = seconds(doubted([...seen, ...strangers], known, 16)).map((each) => 1 / each);
   expect(a + b).toBeCloseTo(50, 9);

@@ -3,7 +3,7 @@
  * tens of steps, and others were, it is planned with as slower than they are, however fast it says it is: it begins with
  * a small part. Whose part made steps longer than its claims said counts as so much slower.
  */
-import { addTo, listOf, type PeerId, total, totalOf } from '../base.ts';
+import { addToKey, arrayOf, type PeerId, total, totalOf } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { curveAt, extended } from '../planner/sizing.ts';
@@ -69,7 +69,7 @@ export function doubted(peers: Cluster['peers'], seen: ReadonlySet<string>, samp
     return 1 / Math.min(UNSEEN_SPEED * Math.max(...speeds), together);
   };
   const sizes = Math.max(...peers.map(({ measured }) => measured?.forwardSecondsPerLayer.length ?? 1));
-  const least = listOf(sizes, (index) => leastOf(index + 1));
+  const least = arrayOf(sizes, (index) => leastOf(index + 1));
   const beyond = Math.max(0, samples - sizes);
   const end = { beyond, seconds: leastOf(sizes + beyond) };
   return peers.map((peer) => {
@@ -122,7 +122,7 @@ export function workShares({ stages, microBatches }: Plan): Map<PeerId, number> 
     for (const { peer, microBatches: carried } of members) {
       const samples = totalOf(carried, (id) => sizes.get(id) ?? 0);
       const work = samples * (layers[1] - layers[0]);
-      addTo(shares, peer, work);
+      addToKey(shares, peer, work);
       all += work;
     }
   return new Map([...shares].map(([peer, work]) => [peer, work / all]));

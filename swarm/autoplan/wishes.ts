@@ -2,7 +2,7 @@
  * Plans as a command line wishes for them: a pure function of the run, the wishes, the donors' order and the memory they
  * give, never of a measurement.
  */
-import { listOf, type PeerId, type Result, refusal, success } from '../base.ts';
+import { arrayOf, type PeerId, type Result, refusal, success } from '../base.ts';
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
 import type { BufferLimits } from '../memory/bufferLimits.ts';
 import type { Model } from '../model/model.ts';
@@ -132,7 +132,7 @@ function optionsOf({ schedule, warmup, stages }: Plan): {
   return { schedule, ...warm };
 }
 
-const below = (count: number): number[] => listOf(count - 1, (index) => count - 1 - index);
+const below = (count: number): number[] => arrayOf(count - 1, (index) => count - 1 - index);
 
 /** As wished for, or none. */
 export function planWished(

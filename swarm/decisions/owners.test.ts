@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { below, listOf, peerId, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, below, peerId, seededRandom, totalOf } from '../base.ts';
 import type { MeetingOwners } from '../messages/meetingWords.ts';
 import type { Profile } from '../messages/profile.ts';
 import { overlapping, sparseIslands } from '../testing/islands.ts';
@@ -43,7 +43,7 @@ const overMeeting = (run: RecordedRun): void => {
 function expectWhole(run: RecordedRun): void {
   run.finish();
   const numbers = run.commits.map(({ number }) => number).toSorted((a, b) => a - b);
-  expect(numbers).toEqual(listOf(run.config.run.steps, (number) => number));
+  expect(numbers).toEqual(arrayOf(run.config.run.steps, (number) => number));
 }
 
 describe('who has what islands share', () => {

@@ -3,7 +3,7 @@
  * whoever stands ready (giving.ts), and a round is over when nobody may have another one. What there is of it is then
  * recorded, number by number, with the commits.
  */
-import { at, listOf, total, totalOf } from '../base.ts';
+import { arrayOf, at, total, totalOf } from '../base.ts';
 import type { IslandTurn, Recorded, StartState } from '../coordinator/events.ts';
 import type { CoordinatorState } from '../coordinator/state.ts';
 import { nextStepOf } from '../coordinator/stepsAhead.ts';
@@ -116,7 +116,7 @@ export const isRoundOver = (groups: readonly CoordinatorState[]): boolean =>
 
 /** How many steps each island did, by its number. */
 export function recordedSteps(groups: readonly CoordinatorState[]): number[] {
-  const steps = listOf(Math.max(...groups.map(islandOf)) + 1, () => 0);
+  const steps = arrayOf(Math.max(...groups.map(islandOf)) + 1, () => 0);
   for (const state of groups) steps[islandOf(state)] = doneBy(state);
   return steps;
 }

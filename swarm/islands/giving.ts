@@ -4,7 +4,7 @@
  * goes back. So each number is done once, whoever comes, goes or is late, and a round is what was recorded of it.
  * Rules IS in SPEC.md.
  */
-import { listOf, totalOf } from '../base.ts';
+import { arrayOf, totalOf } from '../base.ts';
 import type { AutoIslands } from '../run/runFile.ts';
 
 /** Numbers of a run that nobody has: those that came back, ascending, and all from `next` on. */
@@ -20,7 +20,7 @@ export const allFree = (steps: number): Free => ({ steps, next: 0, back: [] });
 export function freeBut(steps: number, done: readonly number[]): Free {
   const known = new Set(done);
   const next = done.reduce((most, number) => Math.max(most, number + 1), 0);
-  const back = listOf(next, (number) => number).filter((number) => !known.has(number));
+  const back = arrayOf(next, (number) => number).filter((number) => !known.has(number));
   return { steps, next, back };
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, invariant, listOf, peerId, type Range, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, at, invariant, peerId, type Range, seededRandom, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import type { MeetingSettings } from './outer.ts';
 import { meetingTimes, ownerLine, sharesOf, toEveryGroup, wantsOwners } from './ownerShares.ts';
@@ -33,7 +33,7 @@ const named = (lines: readonly Line[]) => lines.map((line, i) => ({ ...line, pee
 
 function randomLines(seed: number, count: number): Line[] {
   const random = seededRandom(seed);
-  return listOf(count, () => ({
+  return arrayOf(count, () => ({
     upload: 1e5 * 100 ** random(),
     download: 1e6 * 30 ** random(),
     sends: (2 * SAID * ELEMENTS * random()) / 2,
@@ -53,7 +53,9 @@ describe('ranges of owners', () => {
       expect(ranges.map(([from]) => from)).toEqual([0, ...ranges.slice(0, -1).map(([, to]) => to)]);
       expect(ranges.at(-1)?.[1]).toBe(elements);
       const starts = new Set(
-        tensors.flatMap(({ offset, elements: size }) => listOf(Math.ceil(size / CHUNK), (run) => offset + run * CHUNK)),
+        tensors.flatMap(({ offset, elements: size }) =>
+          arrayOf(Math.ceil(size / CHUNK), (run) => offset + run * CHUNK),
+        ),
       );
       for (const [from] of ranges) expect(starts.has(from)).toBe(true);
     }
@@ -158,7 +160,7 @@ describe('shares of owners', () => {
   test('are wanted where groups meet clearly sooner with them', () => {
     const elements = 4096 * 1000;
     const groups = (count: number) =>
-      listOf(count, (i) => [{ peer: peerId(`p${i}`), upload: 1e6, download: Infinity }]);
+      arrayOf(count, (i) => [{ peer: peerId(`p${i}`), upload: 1e6, download: Infinity }]);
     const least = 1 + 1.5 * (2 + PUBLISHED / SAID);
     expect(least).toBeCloseTo(58.4, 1);
     expect(wantsOwners(meetingTimes(elements, SETTINGS, groups(Math.floor(least))))).toBe(false);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { listOf, type Random, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, type Random, seededRandom, totalOf } from '../base.ts';
 import { randomSizing, type Shape } from '../testing/randomSizing.ts';
 import { type Assignment, assign } from './assign.ts';
 import { peerCosts, roomGiB, type SizingProblem } from './sizing.ts';
@@ -116,7 +116,7 @@ const smallProblem = (seed: number): SizingProblem => {
   const random = seededRandom(seed);
   return randomSizing(random, smallShape(random));
 };
-const SEEDS = listOf(200, (index) => index + 1);
+const SEEDS = arrayOf(200, (index) => index + 1);
 const objectiveOf = (problem: SizingProblem): number => {
   const answer = assign(problem);
   return answer.ok ? answer.value.objectiveMs : Infinity;

@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, test } from 'vitest';
-import { listOf, totalOf } from '../base.ts';
+import { arrayOf, totalOf } from '../base.ts';
 import { type Assignment, assign } from './assign.ts';
 import { peerCosts, peerTimeMs, roomGiB, type SizingProblem } from './sizing.ts';
 
@@ -99,7 +99,7 @@ describe('Cephalo’s figures', () => {
     const gains = [64, 128, 256].map((globalBatch) => {
       const problem = cluster(EIGHT, globalBatch);
       const share = globalBatch / 8;
-      const sizes = listOf(share, (index) => index + 1).filter((m) => share % m === 0);
+      const sizes = arrayOf(share, (index) => index + 1).filter((m) => share % m === 0);
       // Each GPU's fastest cut that fits beside an even share of the state.
       const even = peerCosts(problem).map((costs) => {
         const fitting = sizes.filter((m) => m <= costs.maxMicroBatchEvenState);

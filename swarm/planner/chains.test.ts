@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, invariant, listOf, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, at, invariant, seededRandom, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { chainsOf, type GroupsAsked, Scale } from './chains.ts';
 import { parseCluster } from './cluster.ts';
@@ -18,7 +18,7 @@ const ROUND_SECONDS = 1;
 /** Nobody has room for the model alone, anyone for two layers. */
 function askedOf(seed: number, count: number, slowest: object = {}): GroupsAsked {
   const random = seededRandom(seed);
-  const peers = listOf(count, (i) => ({
+  const peers = arrayOf(count, (i) => ({
     ...{ id: `p${i}`, memoryBytes: LAYER * (60 + 20 * random()) + 2.5e6, flopsPerSecond: 2e9 * 4 ** random() },
     ...{ uploadBytesPerSecond: 2e6 * 3 ** random(), downloadBytesPerSecond: 1e7 },
     ...(i === 0 ? slowest : {}),

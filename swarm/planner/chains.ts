@@ -13,7 +13,7 @@
  * hundredth that the formula is off may be worth a whole step.
  */
 
-import { at, float, int, listOf, type Random, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, at, float, int, type Random, seededRandom, totalOf } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNERS, publishedBytes, saidBytes } from '../islands/ownerShares.ts';
 import { blocksOfStage, type Model, parameters } from '../model/model.ts';
@@ -620,7 +620,7 @@ const wholeSteps = (steps: number): number => Math.floor(steps) + (steps % 1) **
 function withOthers({ peers }: ClusterCosts, chains: readonly Places[]): Places[] {
   const used = new Set(chains.flat());
   const idle = [...peers.keys()].filter((place) => !used.has(place));
-  return [...chains, ...listOf(EMPTY, (): Places => []), idle];
+  return [...chains, ...arrayOf(EMPTY, (): Places => []), idle];
 }
 
 /** The second one comes last: the ends have the embedding and the head. */

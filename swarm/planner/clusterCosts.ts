@@ -4,7 +4,7 @@
  * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
  * What goes from peer to peer costs by the lines of both (ByteFlow), which several peers may share.
  */
-import { addTo, at, got, invariant, listOf, type PeerId, peerId, pushTo, totalOf } from '../base.ts';
+import { addToKey, arrayOf, at, got, invariant, type PeerId, peerId, pushToKey, totalOf } from '../base.ts';
 import {
   type Batch,
   type BufferLimit,
@@ -437,7 +437,7 @@ class StageMemory {
     // A middle stage of all layers, which is asked for as a measure, has the first one's bytes where there is no other room.
     const from = first ? 0 : last ? all - layers : Math.min(1, all - layers);
     invariant(from + layers <= all, 'a stage has layers of the model');
-    const recompute = listOf(recomputed, (index) => from + index);
+    const recompute = arrayOf(recomputed, (index) => from + index);
     const size = { layers: [from, from + layers] as const, samples, sequence, recompute, wires, keepsMade, slots: 1 };
     let [most, slot] = [0, 0];
     for (const compute of kept.compute ? [kept.compute] : this.#either) {
@@ -506,7 +506,7 @@ export function flow(): ByteFlow {
       row = new Map();
       table.set(own, row);
     }
-    addTo(row, other, bytes);
+    addToKey(row, other, bytes);
   };
   const total = (row: ReadonlyMap<number, number> = NOTHING): number => {
     let sum = 0;
@@ -582,7 +582,7 @@ export function sharedAmong(costs: ClusterCosts, places: Iterable<number>): Clus
   const counts = new Map<string, number>();
   for (const place of new Set(places)) {
     const line = costs.peers[place]?.line;
-    if (line) addTo(counts, line.name, 1);
+    if (line) addToKey(counts, line.name, 1);
   }
   const key = JSON.stringify([...counts].sort());
   const own = known.get(costs) ?? new Map<string, ClusterCosts>();
@@ -620,7 +620,7 @@ export function withTurns(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow): 
   for (const peer of peers(plan)) {
     const place = costs.placeOf(peer);
     const line = costs.peers[place]?.line;
-    if (line && outside(costs, place, pipeline).length > 0) pushTo(groups, line.name, peer);
+    if (line && outside(costs, place, pipeline).length > 0) pushToKey(groups, line.name, peer);
   }
   const lines = [...groups.values()].filter(({ length }) => length > 1);
   return lines.length === 0 ? null : { ...plan, lines };

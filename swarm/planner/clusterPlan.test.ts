@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { invariant, listOf, peerId, type Result, seededRandom, total, totalOf } from '../base.ts';
+import { arrayOf, invariant, peerId, type Result, seededRandom, total, totalOf } from '../base.ts';
 import { predictedBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { planSchema, problems } from '../plan/plan.ts';
@@ -161,7 +161,7 @@ describe('a plan for a cluster', () => {
   });
 
   it('takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {
-    const ratios = listOf(IS_LONG ? 24 : 12, (index) => {
+    const ratios = arrayOf(IS_LONG ? 24 : 12, (index) => {
       const cluster = smallCluster(seededRandom(100 + index), 2 + (index % 4));
       const found = step(quick(cluster));
       return found / leastStepSeconds(clusterCosts(problemOf(cluster)), found);
@@ -351,7 +351,7 @@ describe('a plan for a cluster', () => {
   });
 
   it('begins with the plan in force: what is found at once is no worse', () => {
-    const peers = listOf(9, (index) => ({
+    const peers = arrayOf(9, (index) => ({
       ...{ id: `p${index}`, memoryBytes: 1e8, flopsPerSecond: 1e7 * (1 + index) },
       ...{ uploadBytesPerSecond: 1e6, downloadBytesPerSecond: 1e6 },
     }));
@@ -368,7 +368,7 @@ describe('a plan for a cluster', () => {
 
   it('64 peers in 4 regions: every one is placed or told why not, twice as fast as placed by chance', () => {
     const names = ['or', 'va', 'jp', 'de'];
-    const peers = listOf(64, (index) => ({
+    const peers = arrayOf(64, (index) => ({
       id: `p${index}`,
       memoryBytes: 1e8,
       flopsPerSecond: 1e7 * (1 + (index % 5)),
@@ -386,7 +386,7 @@ describe('a plan for a cluster', () => {
     expect(problems(model, problem.batch, found.value.plan)).toEqual([]);
     const costs = clusterCosts(problem);
     const random = seededRandom(5);
-    const byChance = listOf(5, () => {
+    const byChance = arrayOf(5, () => {
       const groups: number[][] = [[], [], [], []];
       for (const place of costs.peers.keys()) groups[Math.floor(4 * random())]?.push(place);
       const drafted = planOf(costs, { groups, layers: [1, 1, 1, 1], microBatches: 64, schedule: '1f1b' });
@@ -404,7 +404,7 @@ describe('plans of two clusters that are compared', () => {
 
   const step = (found: Result<ClusterPlan>): number => (found.ok ? found.value.predicted.stepSeconds : Infinity);
 
-  it.each(listOf(SEEDS, (index) => index + 1))(
+  it.each(arrayOf(SEEDS, (index) => index + 1))(
     'beside each other, no cluster is slower for a peer, memory or a faster link more: seed %i',
     { timeout: 120_000 },
     async (seed) => {

@@ -2,7 +2,7 @@
  * A draft (layout.ts) judged: whether its peers' memory holds it, and what its step takes, in numbers alone. And the plan that
  * it stands for, of which is known to the byte what its peers allocate.
  */
-import { addTo, at, got, listOf, type PeerId, type Range, total, totalOf } from '../base.ts';
+import { addToKey, arrayOf, at, got, type PeerId, type Range, total, totalOf } from '../base.ts';
 import { hostBytes, shardBuffers, stagesOfPeer, wiresOf } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
 import { withStateWire } from '../plan/codedState.ts';
@@ -354,7 +354,7 @@ export function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: read
 function pieces([from, to]: Range, most: number): Range[] {
   const count = Math.max(1, Math.ceil((to - from) / most));
   const end = (index: number): number => from + Math.round(((to - from) * index) / count);
-  return listOf(count, (index): Range => [end(index), end(index + 1)]);
+  return arrayOf(count, (index): Range => [end(index), end(index + 1)]);
 }
 
 /** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. `wires`: of every link, in place of the plan's. */
@@ -517,7 +517,7 @@ function seatedOnce(costs: ClusterCosts, plan: Plan): Pick<Draft, 'groups' | 'la
   const layers = new Map<number, number>();
   for (const [stage, own] of plan.stages.entries()) {
     const place = costs.placeOf(owner(plan, stage, first?.id ?? 0));
-    addTo(layers, place, layersIn(own));
+    addToKey(layers, place, layersIn(own));
   }
   return { groups: [...layers.keys()].map((place) => [place]), layers: [...layers.values()] };
 }

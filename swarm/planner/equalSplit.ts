@@ -9,7 +9,7 @@
  * equal layers are better as two stages of three lanes (all six busy) than as four stages (two of them with two lanes,
  * which then wait for the other two).
  */
-import { at, evenRanges, invariant, listOf, type PeerId, peerId, type Range, total, totalOf } from '../base.ts';
+import { arrayOf, at, evenRanges, invariant, type PeerId, peerId, type Range, total, totalOf } from '../base.ts';
 import { predictedBytes } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
 import { layerBlock, type Model } from '../model/model.ts';
@@ -142,7 +142,7 @@ function shapeOf(model: SplitModel, samples: number, donors: number, options: Sp
   if (options.stages !== undefined) return evenShape(model, samples, donors, Math.min(options.stages, donors), options);
   if (donors <= model.layers) return evenShape(model, samples, donors, donors, options);
   const mostLanes = options.microBatches ?? samples;
-  const counts = listOf(model.layers, (index) => model.layers - index)
+  const counts = arrayOf(model.layers, (index) => model.layers - index)
     .filter((stages) => (stages > 1 || model.layers === 1) && Math.ceil(donors / stages) <= mostLanes)
     .map((stages) => evenShape(model, samples, donors, stages, options));
   return counts.reduce((best, next) => (stepCost(model, next) < WORTHWHILE * stepCost(model, best) ? next : best));
@@ -211,7 +211,7 @@ function stepCost(model: SplitModel, { layers, lanes, microBatches }: Shape): nu
  * It depends on the number of lanes alone, so stages with as many lanes hand each micro-batch on along one lane.
  */
 function deal(microBatches: readonly MicroBatch[], lanes: number): { microBatches: MicroBatch[]; samples: number }[] {
-  const hands = listOf(lanes, () => ({ microBatches: [] as MicroBatch[], samples: 0 }));
+  const hands = arrayOf(lanes, () => ({ microBatches: [] as MicroBatch[], samples: 0 }));
   for (const microBatch of microBatches) {
     const least = hands.reduce((best, hand) => (hand.samples < best.samples ? hand : best));
     least.microBatches.push(microBatch);
@@ -313,7 +313,7 @@ function ownedProblem(
 
 const chimeraAdvice = (donors: number): string =>
   donors % 2 === 0
-    ? `--pairs ${listOf(donors / 2, (index) => index + 1)
+    ? `--pairs ${arrayOf(donors / 2, (index) => index + 1)
         .filter((pairs) => (donors / 2) % pairs === 0)
         .join(' or ')} would do`
     : `${donors - 1 > 0 ? `${donors - 1} or ` : ''}${donors + 1} would do`;

@@ -10,7 +10,7 @@
  * those who hand it something, which is on the safe side.
  * Whoever looks at a step sees the same parts: what goes beside its work is said in the words of measured spans.
  */
-import { addTo, at, float, got, int, overlap, type PeerId, pushTo, type Range, totalOf } from '../base.ts';
+import { addToKey, at, float, got, int, overlap, type PeerId, pushToKey, type Range, totalOf } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
@@ -399,7 +399,7 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       .map((use) => ({ ...use, places }));
   });
   const usesOf = new Map<string, typeof uses>();
-  for (const use of uses) pushTo(usesOf, use.block, use);
+  for (const use of uses) pushToKey(usesOf, use.block, use);
   for (const { block, shards } of plan.state) {
     for (const shard of shards) {
       const { range } = shard;
@@ -410,7 +410,7 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       // Who computes with all of it gets its values anyway.
       const served = new Set([primary]);
       for (const keeper of keepers)
-        for (const of of shard.in === 'host' ? [kept, hosted] : [kept]) addTo(of, keeper, elements);
+        for (const of of shard.in === 'host' ? [kept, hosted] : [kept]) addToKey(of, keeper, elements);
       for (const { places, ranges } of usesOf.get(block) ?? []) {
         const used = ranges.reduce((sum, part) => {
           const [from, to] = overlap(part, range) ?? [0, 0];

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { at, invariant, listOf, type Random, seededRandom, total, totalOf } from '../base.ts';
+import { arrayOf, at, invariant, type Random, seededRandom, total, totalOf } from '../base.ts';
 import { stageBuffers } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Gathered, type Plan, type PlanStage, planSchema, problems } from '../plan/plan.ts';
@@ -38,7 +38,7 @@ function clusterOf(peers: readonly Partial<ClusterPeer>[], link: object = FAST):
   return found.value;
 }
 
-const alike = (count: number, memoryBytes = 1e12) => listOf(count, () => ({ memoryBytes }));
+const alike = (count: number, memoryBytes = 1e12) => arrayOf(count, () => ({ memoryBytes }));
 const problemOf = (cluster: Cluster): ClusterProblem => ({ model, batch, cluster });
 
 function drafted(costs: ClusterCosts, draft: Partial<Draft> & Pick<Draft, 'groups' | 'layers'>): Plan {
@@ -65,7 +65,7 @@ describe('memory', () => {
     [8, 2],
   ] as const)('ZeRO: %i peers keep 16 Ψ/N bytes each, and %i layers of 8 bytes an element whole', (count, gathered) => {
     const costs = clusterCosts(problemOf(clusterOf(alike(count))));
-    const places = listOf(count, (place) => place);
+    const places = arrayOf(count, (place) => place);
     const plan = drafted(costs, { groups: [places], layers: [4], gathered: [gathered] });
     expect(problems(model, batch, plan)).toEqual([]);
     const size = { layers: [0, 4], samples: 1, sequence: 32, slots: 1 } as const;
@@ -107,7 +107,7 @@ describe('memory', () => {
 describe('what is sent', () => {
   const sentBy = (count: number, microBatches: number, gathered: Gathered | 0, how: Partial<Draft> = {}): number[] => {
     const costs = clusterCosts(problemOf(clusterOf(alike(count))));
-    const places = listOf(count, (place) => place);
+    const places = arrayOf(count, (place) => place);
     const plan = drafted(costs, { groups: [places], layers: [4], microBatches, gathered: [gathered], ...how });
     const predicted = [...forecast(costs, plan).peers.values()].map(({ sentBytes }) => sentBytes);
     // What runs send is this, to the byte.
@@ -142,7 +142,7 @@ describe('time', () => {
   const seconds = (gathered: Gathered, gatherSeconds: number): [number, number] => {
     const link = { latencySeconds: 0, bytesPerSecond: (4 * layer) / 2 / gatherSeconds };
     const cluster = clusterOf(
-      listOf(4, () => ({ measured })),
+      arrayOf(4, () => ({ measured })),
       link,
     );
     const costs = clusterCosts({ model: deep, batch: { samples: 4, sequence: 32 }, cluster });
@@ -193,7 +193,7 @@ describe('time', () => {
   it('two at a time: what does not hide is waited for; never longer than one at a time, nor shorter than either', () => {
     const random = seededRandom(4);
     for (let round = 0; round < 200; round++) {
-      const pieces = listOf(
+      const pieces = arrayOf(
         1 + Math.floor(6 * random()),
         (): Piece => ({ before: random(), compute: 2 * random(), after: random() }),
       );
@@ -363,7 +363,7 @@ describe('when it is chosen', () => {
 
   /** Peers with room for a layer and a half, on links that are fast for some of them. */
   function squeezed(random: Random): Cluster {
-    const peers = listOf(3 + Math.floor(2 * random()), () => ({
+    const peers = arrayOf(3 + Math.floor(2 * random()), () => ({
       memoryBytes: Math.round(3.7e7 + 6e6 * random()),
       flopsPerSecond: 1e9 * (1 + random()),
     }));

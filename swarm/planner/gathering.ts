@@ -13,7 +13,7 @@
  *
  * Only where links are fast: where a layer is gathered in less time than it is computed with.
  */
-import { at, got, listOf, overlap, total, totalOf } from '../base.ts';
+import { arrayOf, at, got, overlap, total, totalOf } from '../base.ts';
 import { stageBuffers, unitsOf } from '../memory/memory.ts';
 import { type BlockUse, block, layerBlock } from '../model/model.ts';
 import { passesOf } from '../plan/layered.ts';
@@ -295,7 +295,7 @@ function stageGathers(
 ): StageGathers {
   const shape = { first: false, last: false, layers: 0 };
   const { gathered = 1 } = stage;
-  const layers = (count: number, piece: Piece): Piece[] => listOf(count, () => piece);
+  const layers = (count: number, piece: Piece): Piece[] => arrayOf(count, () => piece);
   const together = samplesTogether(plan, stage);
   /** Of a micro-batch: of those that pass together its part, by its samples. */
   const share = (peer: PlannedPeer, samples: number, pieces: (sizes: readonly number[]) => Piece[]): Share => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, test } from 'vitest';
-import { at, got, invariant, listOf, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, at, got, invariant, seededRandom, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import type { Model } from '../model/model.ts';
 import { peers as peersOf, problems } from '../plan/plan.ts';
@@ -54,7 +54,7 @@ const membersOf = ({ islands }: IslandPlan): string[][] =>
 /** Unequal in everything, some without room for the model. */
 function randomCluster(seed: number, count: number): Cluster {
   const random = seededRandom(seed);
-  const peers = listOf(count, (i) => ({
+  const peers = arrayOf(count, (i) => ({
     id: `p${i}`,
     memoryBytes: ELEMENTS * (8 + 40 * random()) + 2e6,
     flopsPerSecond: 2e9 * 10 ** random(),
@@ -295,7 +295,7 @@ describe('main memory', () => {
 
 /** Alike but for the first one, whose uplink carries so few bytes a second that they want owners. */
 const crowd = (count: number, donor: object, uploadBytesPerSecond: number) =>
-  listOf(count, (i) => ({ id: `c${i}`, ...donor, ...(i === 0 ? { uploadBytesPerSecond } : {}) }));
+  arrayOf(count, (i) => ({ id: `c${i}`, ...donor, ...(i === 0 ? { uploadBytesPerSecond } : {}) }));
 
 test('who would do no step in a round is left out', () => {
   const fast = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };

@@ -5,7 +5,7 @@
  * A stage has to fit into the memory of its members, which decides how many layers it computes twice and who keeps its state.
  */
 
-import { addTo, at, evenRanges, float, int, listOf, total, totalOf } from '../base.ts';
+import { addToKey, arrayOf, at, evenRanges, float, int, total, totalOf } from '../base.ts';
 import { COUNTERS, muonBytes, PARTIALS, SCALARS } from '../memory/memory.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import { matrixElements } from '../model/matrices.ts';
@@ -298,7 +298,7 @@ function sizedMicroBatches(
   if (!sized.ok) return null;
   const { cuts } = sized.value.sizing;
   const largest = Int32Array.from(cuts, ({ size }) => size * unit);
-  const laneOf = Int32Array.from(cuts.flatMap(({ count }, lane) => listOf(count, () => lane)));
+  const laneOf = Int32Array.from(cuts.flatMap(({ count }, lane) => arrayOf(count, () => lane)));
   const sizes = laneOf.map((lane) => at(largest, lane));
   return { sizes, laneOf, largest };
 }
@@ -315,7 +315,7 @@ function laneCosts(costs: ClusterCosts, { peer, shape, unit }: Lane, evenGiB: nu
   const entries = Math.max(peer.forward.table.length, peer.backward.table.length) + 1;
   const table = (count: number, of: (size: number) => number) =>
     extended(
-      listOf(count, (index) => of((index + 1) * unit)),
+      arrayOf(count, (index) => of((index + 1) * unit)),
       2,
     );
   const activationGiB = table(MEMORY_ENTRIES, (samples) => {
@@ -502,7 +502,7 @@ function fitted({ places }: Members, onGpus: OnGpus, inHost: boolean, keepers: K
     for (const [member, share] of levelShares(hosts, left).entries()) {
       if (share <= 0) continue;
       const place = at(places, member);
-      addTo(shares, place, share);
+      addToKey(shares, place, share);
       hosted.set(place, share / bytesAnElement(needs));
       left -= share;
     }
@@ -578,7 +578,7 @@ function stateNeeds(
   const masters = costs.hasMasters(places);
   const flags = (first ? 1 : 0) + (last ? 2 : 0) + (isShared ? 4 : 0) + (masters ? 8 : 0) + 16 * gathered;
   return knownNeeds(costs, 64 * layers + flags, () => {
-    const names: BlockName[] = listOf(layers, (layer) => `layer.${layer}` as const);
+    const names: BlockName[] = arrayOf(layers, (layer) => `layer.${layer}` as const);
     if (first) names.unshift('embedding');
     if (last) names.push('head');
     const blocks = names.map((name) => blockNamed(costs, name));

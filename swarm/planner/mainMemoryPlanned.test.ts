@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { invariant, listOf, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, invariant, seededRandom, totalOf } from '../base.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
@@ -65,7 +65,7 @@ describe('updates on GPU and CPU at once', () => {
       const kept = totalOf(model.blocks, ({ elements }) => elements);
       const seconds = (elements: number): number =>
         forecast(costs, moreInMainMemory(plan, peer.id, elements, true)).stepSeconds;
-      const tried = listOf(101, (part) => seconds((part * kept) / 100));
+      const tried = arrayOf(101, (part) => seconds((part * kept) / 100));
       const least = Math.min(...tried);
       const chosen = sharedElements(costs, peer, kept);
       expect(chosen > 0, `${sum} ${update} ${onGpu}`).toBe(onGpu > sum);

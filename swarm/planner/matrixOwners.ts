@@ -8,7 +8,7 @@
  *
  * Norms and biases go with the matrix before them. Blocks without such matrices stay as they were cut.
  */
-import { addTo, type PeerId, pushTo, type Range, total, totalOf } from '../base.ts';
+import { addToKey, type PeerId, pushToKey, type Range, total, totalOf } from '../base.ts';
 import { matricesOf } from '../model/matrices.ts';
 import type { Block, Model } from '../model/model.ts';
 import { type BlockState, homeStage, type Plan } from '../plan/plan.ts';
@@ -36,7 +36,7 @@ export function withMatrixOwners(model: Pick<Model, 'blocks'>, plan: Plan): Bloc
   for (const state of plan.state) {
     if (!blocks.get(state.block)?.tensors.some(({ matrices }) => matrices !== undefined)) continue;
     const home = homeStage(plan, state.block);
-    pushTo(stages, home, state);
+    pushToKey(stages, home, state);
   }
   const owners = new Map<Piece, PeerId>();
   for (const own of stages.values())
@@ -62,7 +62,7 @@ function piecesOf(block: Block | undefined): Piece[] {
 /** Whom the plan gives this state. */
 function ownersOf(state: readonly BlockState[]): Owner[] {
   const elements = new Map<PeerId, number>();
-  for (const shard of state.flatMap(({ shards }) => shards)) addTo(elements, shard.peer, sizeOf(shard));
+  for (const shard of state.flatMap(({ shards }) => shards)) addToKey(elements, shard.peer, sizeOf(shard));
   const all = total(elements.values());
   return [...elements].map(([peer, own]) => ({ peer, share: own / all, cost: 0, elements: 0 }));
 }

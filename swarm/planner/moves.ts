@@ -1,7 +1,7 @@
 /**
  * Drafts where the search begins, and drafts one small random move away from another.
  */
-import { at, below, evenRanges, listOf, pushTo, type Random, totalOf } from '../base.ts';
+import { arrayOf, at, below, evenRanges, pushToKey, type Random, totalOf } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { DRAFT_SCHEDULES, type Draft, type Sketch } from './layout.ts';
 
@@ -335,7 +335,7 @@ export function regionsOf({ peers }: ClusterCosts, order: readonly number[]): nu
   const regions = new Map<string | undefined, number[]>();
   for (const place of order) {
     const region = peers[place]?.region;
-    pushTo(regions, region, place);
+    pushToKey(regions, region, place);
   }
   return [...regions.values()];
 }
@@ -460,7 +460,7 @@ function pieces(path: readonly number[], speeds: readonly number[], count: numbe
 
 /** Into so many groups of about the same speed: the fastest first, each to the slowest group. */
 function balanced(places: readonly number[], speeds: readonly number[], groups: number): number[][] {
-  const hands = listOf(groups, () => ({ members: [] as number[], speed: 0 }));
+  const hands = arrayOf(groups, () => ({ members: [] as number[], speed: 0 }));
   for (const place of places.toSorted((a, b) => at(speeds, b) - at(speeds, a))) {
     const slowest = hands.reduce((best, hand) => (hand.speed < best.speed ? hand : best));
     slowest.members.push(place);

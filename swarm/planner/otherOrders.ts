@@ -6,7 +6,7 @@
  * every machine.
  * And why a plan's work is in its order: a tag and its numbers, and the sentence that they make.
  */
-import { assertNever, at, got, listOf, type PeerId, type Range, totalOf } from '../base.ts';
+import { arrayOf, assertNever, at, got, type PeerId, type Range, totalOf } from '../base.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import type { Plan } from '../plan/plan.ts';
 import { counted, secondsText } from '../quantityText.ts';
@@ -143,7 +143,7 @@ export const ownedPlan = (costs: ClusterCosts, peers: readonly PeerId[], options
 function evenCuts(costs: ClusterCosts, peers: readonly PeerId[], options: Looped): Range[] {
   const stages = ownedStages(peers.length, options) ?? 1;
   const { samples } = costs.batch;
-  const batches = listOf(options.microBatches, (id) => ({ id, samples: [id, id + 1] as const }));
+  const batches = arrayOf(options.microBatches, (id) => ({ id, samples: [id, id + 1] as const }));
   const size = Math.ceil(samples / options.microBatches);
   const crews = ownedCrews(peers, stages, batches, options).map((crew) =>
     crew.map(({ peer, carried }) => ({

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import {
-  addTo,
+  addToKey,
+  arrayOf,
   below,
   invariant,
-  listOf,
   overlap,
   type PeerId,
   peerId,
@@ -221,7 +221,7 @@ function received(model: Model, plan: Plan, peers: readonly PeerId[]): number {
         }
       }
       if (replicas.includes(taker) && !hasAll) elements += range[1] - range[0];
-      addTo(got, taker, elements);
+      addToKey(got, taker, elements);
     }
   return Math.max(...got.values());
 }
@@ -269,7 +269,7 @@ function unitCase(random: Random) {
   const plan = equalSplit(model, 8, members);
   const rooms = new Map(candidates.map((peer) => [peer, below(random, 12)]));
   const units = new Map<PeerId, number>();
-  for (const { peer, range } of shardsIn(plan)) addTo(units, peer, (range[1] - range[0]) / UNIT);
+  for (const { peer, range } of shardsIn(plan)) addToKey(units, peer, (range[1] - range[0]) / UNIT);
   const given: Placing = {
     ...{ model, plan, candidates, count: 1, before: null },
     roomBytes: (peer, kept) => BYTES * (UNIT * ((units.get(peer) ?? 0) + (rooms.get(peer) ?? 0)) - elementsOf(kept)),
@@ -529,7 +529,7 @@ describe('who uploads for checkpoints', () => {
         const random = seededRandom(seed);
         const names = ['a', 'b', 'c', 'd'];
         const homes = Object.fromEntries(names.map((name) => [name, { rate: 1 + Math.floor(random() * 100) }]));
-        const shards = listOf(8, () => {
+        const shards = arrayOf(8, () => {
           const [primary, ...others] = names.toSorted(() => random() - 0.5);
           return `${primary} ${1 + Math.floor(random() * 400)} ${others.filter(() => random() < 0.5).join(',')}`;
         });

@@ -4,7 +4,7 @@
  * cost it least beside what it carries already.
  */
 
-import { addTo, got, overlap, type PeerId, pushTo, type Range, rounded, totalOf } from '../base.ts';
+import { addToKey, got, overlap, type PeerId, pushToKey, type Range, rounded, totalOf } from '../base.ts';
 import { type BufferLimits, largestShardBytes } from '../memory/bufferLimits.ts';
 import type { BufferSpec } from '../memory/bufferSpec.ts';
 import { shardBuffers, stageBuffers, stagesOfPeer } from '../memory/memory.ts';
@@ -212,7 +212,7 @@ function byNearness({ placing, room }: Desk, piece: Piece): PeerId[][] {
     // Who has hardly any room is not looked at closer.
     if (got(room, peer) < ALIGNMENT * ELEMENT_BYTES) continue;
     const near = Math.max(...keepers.map((keeper) => nearness(peer, keeper)));
-    pushTo(groups, near, peer);
+    pushToKey(groups, near, peer);
   }
   return [...groups].sort(([a], [b]) => a - b).map(([, peers]) => peers);
 }
@@ -310,11 +310,11 @@ function stateOf(pieces: readonly Piece[]): BlockState[] {
 }
 
 function keep({ kept }: Desk, peer: PeerId, piece: Piece): void {
-  pushTo(kept, peer, piece);
+  pushToKey(kept, peer, piece);
 }
 
 function carry({ load }: Desk, peer: PeerId, cost: number): void {
-  addTo(load, peer, cost);
+  addToKey(load, peer, cost);
 }
 
 /** Copies of each shard beside its primary, where nobody says how many. */
@@ -556,7 +556,7 @@ export function savingSeconds(lines: Lines, { state }: Plan): number {
   for (const { shards } of state)
     for (const shard of shards) {
       const uploader = uploaderOf(shard);
-      addTo(elements, uploader, sizeOf(shard));
+      addToKey(elements, uploader, sizeOf(shard));
     }
   const bytes = elementBytes(lines);
   return Math.max(0, ...lines.peers.map(({ id, upload }) => secondsFor((elements.get(id) ?? 0) * bytes, upload)));
@@ -594,8 +594,8 @@ function chosenUploaders(lines: Lines, { state }: Plan): ReadonlyMap<Shard, Peer
   /** Of each primary what it may give away, the largest first. */
   const own = new Map<PeerId, Shard[]>();
   for (const shard of state.flatMap(({ shards }) => shards)) {
-    addTo(loads, shard.peer, sizeOf(shard));
-    pushTo(own, shard.peer, shard);
+    addToKey(loads, shard.peer, sizeOf(shard));
+    pushToKey(own, shard.peer, shard);
   }
   for (const [peer, shards] of own)
     own.set(
@@ -620,7 +620,7 @@ function chosenUploaders(lines: Lines, { state }: Plan): ReadonlyMap<Shard, Peer
       shards.filter((other) => other !== shard),
     );
     loads.set(primary, got(loads, primary) - sizeOf(shard));
-    addTo(loads, replica, sizeOf(shard));
+    addToKey(loads, replica, sizeOf(shard));
   }
   return chosen;
 }

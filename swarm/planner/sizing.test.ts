@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { listOf, type Random, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, type Random, seededRandom, totalOf } from '../base.ts';
 import { randomSizing } from '../testing/randomSizing.ts';
 import {
   curveAt,
@@ -135,7 +135,7 @@ describe('a batch on peers so that the most room is left', () => {
 
   function randomCase(seed: number, most: number): Case {
     const random = seededRandom(seed);
-    const peers = listOf(1 + Math.floor(random() * 6), () => randomRooms(random, most));
+    const peers = arrayOf(1 + Math.floor(random() * 6), () => randomRooms(random, most));
     const high = totalOf(peers, (rooms) => rooms.length);
     const batch = Math.floor(random() * (high + 4));
     return { peers, batch, greatest: greatestRoom(peers, batch) };
@@ -217,7 +217,7 @@ test('rooms that are too small together are all full', () => {
 test('shares fit, add up, and no smaller level holds the state', () => {
   for (let seed = 1; seed <= 300; seed++) {
     const random = seededRandom(seed);
-    const rooms = listOf(1 + Math.floor(random() * 8), () => (random() < 0.2 ? 0 : random() * 10));
+    const rooms = arrayOf(1 + Math.floor(random() * 8), () => (random() < 0.2 ? 0 : random() * 10));
     const state = random() * rooms.reduce((sum, room) => sum + room, 0);
     const shares = levelShares(rooms, state) ?? [];
     expect(

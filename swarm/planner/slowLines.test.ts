@@ -1,6 +1,6 @@
 /** Packets that go from every group to every other one, over lines on which they take long. */
 import { expect, test } from 'vitest';
-import { invariant, listOf, total, totalOf } from '../base.ts';
+import { arrayOf, invariant, total, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type IslandPlan, type IslandsAsked, planIslands } from './islandPlan.ts';
@@ -19,7 +19,7 @@ const ASKED: IslandsAsked = {
   publish: 'int8',
 };
 const roomy = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
-const alike = (count: number, donor: object): object[] => listOf(count, (i) => ({ id: `c${i}`, ...donor }));
+const alike = (count: number, donor: object): object[] => arrayOf(count, (i) => ({ id: `c${i}`, ...donor }));
 
 function clusterOf(peers: readonly object[]): Cluster {
   const parsed = parseCluster({ peers, links: { default: { latencySeconds: 0.01 } } }, 'cluster.json');

@@ -3,7 +3,7 @@
  * times are lower bounds that are raised, list by list and link by link, until nothing moves. Orders that follow
  * messages: a clock of whole ticks, and at each tick every peer is looked at. Lists are written from the rules' text.
  */
-import { pushTo, totalOf } from '../base.ts';
+import { pushToKey, totalOf } from '../base.ts';
 import type { SimulateProblem } from '../simulate/problem.ts';
 
 interface Job {
@@ -21,7 +21,7 @@ export function fixedOrderEnds(problem: SimulateProblem): Map<string, number> {
   const all = jobs.flat();
   const peerOf = new Map(all.map(({ name, peer }) => [name, peer]));
   const receivers = new Map<string, Job[]>();
-  for (const job of all) if (job.message) pushTo(receivers, job.message.from, job);
+  for (const job of all) if (job.message) pushToKey(receivers, job.message.from, job);
   const ends = new Map(all.map(({ name }) => [name, 0]));
   const end = (name: string): number => ends.get(name) ?? 0;
   for (let moved = true; moved; ) {

@@ -1,7 +1,7 @@
 /** What the search is measured by, against every plan of small clusters tried one by one. */
 
 import { expect, test } from 'vitest';
-import { listOf, seededRandom, total } from '../base.ts';
+import { arrayOf, seededRandom, total } from '../base.ts';
 import { type ClusterCosts, clusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
@@ -16,7 +16,7 @@ function* everyDraft(costs: ClusterCosts): Generator<CutSketch> {
   for (let stages = 1; stages <= Math.min(peers, most); stages++)
     for (let code = 0; code < (stages + 1) ** peers; code++) {
       const stageOf = costs.peers.map((_, place) => (Math.floor(code / (stages + 1) ** place) % (stages + 1)) - 1);
-      const groups = listOf(stages, (stage) => stageOf.flatMap((own, place) => (own === stage ? [place] : [])));
+      const groups = arrayOf(stages, (stage) => stageOf.flatMap((own, place) => (own === stage ? [place] : [])));
       if (groups.some((group) => group.length === 0)) continue;
       for (let cut = 0; cut < most ** stages; cut++) {
         const layers = groups.map((_, stage) => (Math.floor(cut / most ** stage) % most) + 1);

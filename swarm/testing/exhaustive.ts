@@ -5,7 +5,7 @@
  * simulated, the most promising first.
  */
 
-import { listOf } from '../base.ts';
+import { arrayOf } from '../base.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
@@ -25,7 +25,7 @@ export function leastStepSeconds(costs: ClusterCosts, bound: number): number {
   const counts = new Set([samples]);
   for (let count = 1; count < samples; count *= 2) counts.add(count);
   const candidates = [...counts].flatMap((microBatches) =>
-    listOf(Math.min(costs.peers.length, costs.model.layers), (index) => [
+    arrayOf(Math.min(costs.peers.length, costs.model.layers), (index) => [
       ...candidatesOf(costs, clusterBounds(costs, microBatches, index + 1), bound),
     ]).flat(),
   );

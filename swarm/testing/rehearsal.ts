@@ -5,7 +5,7 @@
  */
 
 import { answerTo } from '../autoplan/wishes.ts';
-import { addTo, invariant, type PeerId, totalOf } from '../base.ts';
+import { addToKey, invariant, type PeerId, totalOf } from '../base.ts';
 import type { Applied, CommitRecord, CoordinatorConfig, KeptPlan, StartState } from '../coordinator/events.ts';
 import type { CoordinatorState } from '../coordinator/state.ts';
 import { unsavedLimit } from '../coordinator/stepsAhead.ts';
@@ -158,7 +158,7 @@ function stored(store: Store, isAway: boolean): StartState {
 /** One entry for each donor. */
 function summed(entries: readonly LedgerEntry[]): LedgerEntry[] {
   const tokens = new Map<PeerId, number>();
-  for (const entry of entries) addTo(tokens, entry.peer, entry.tokens);
+  for (const entry of entries) addToKey(tokens, entry.peer, entry.tokens);
   return [...tokens].map(([peer, sum]) => ({ peer, tokens: sum }));
 }
 

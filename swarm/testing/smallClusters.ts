@@ -3,7 +3,7 @@
  * is, and the best of those that take everyone for equals. For tests and benchmarks.
  */
 
-import { invariant, listOf, type Random } from '../base.ts';
+import { arrayOf, invariant, type Random } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Cluster, parseCluster } from '../planner/cluster.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
@@ -28,7 +28,7 @@ export const SMALL_BATCH = { samples: 8, sequence: 32 };
 export function smallCluster(random: Random, count: number): Cluster {
   const spread = (least: number, most: number) => least * (most / least) ** random();
   const regions = ['eu', 'us'];
-  const peers = listOf(count, (index) => ({
+  const peers = arrayOf(count, (index) => ({
     id: `p${index}`,
     memoryBytes: Math.round(spread(3e6, 3e7)),
     flopsPerSecond: spread(2e7, 1e9),

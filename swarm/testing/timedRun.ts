@@ -5,7 +5,7 @@
 
 import { clusterProblem } from '../autoplan/knownDonors.ts';
 import { capacityOf, type PlanWishes } from '../autoplan/wishes.ts';
-import { addTo, type PeerId, peerId } from '../base.ts';
+import { addToKey, type PeerId, peerId } from '../base.ts';
 import type { CoordinatorConfig, DonorMessage } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, wholeRun } from '../decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../decisions/events.ts';
@@ -151,7 +151,7 @@ class TimedRun {
     }
     this.#later(this.#nowMs + this.#takesMs(plan, reply), () => {
       if (!this.#here.has(to)) return;
-      if (reply.type === 'report') addTo(this.reports, donor.name, 1);
+      if (reply.type === 'report') addToKey(this.reports, donor.name, 1);
       this.#happens({ type: 'donorSaid', peer: to, message: reply });
     });
   }

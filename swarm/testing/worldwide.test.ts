@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { invariant, listOf, type Random, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, invariant, type Random, seededRandom, totalOf } from '../base.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { planCluster } from '../planner/clusterPlan.ts';
 import { judgeDraft, planOf } from '../planner/draft.ts';
@@ -40,7 +40,7 @@ it('64 peers in eight regions of the world: who shares a stage is near, and the 
     const drafted = judged && planOf(costs, judged.draft);
     return drafted && drafted.missingBytes === 0 ? forecast(costs, drafted.plan).stepSeconds : Infinity;
   };
-  const [ours, eight] = [groups.map((group) => group.length), listOf(8, () => 8)];
+  const [ours, eight] = [groups.map((group) => group.length), arrayOf(8, () => 8)];
   for (const sizes of [ours, ours, ours, eight, eight, eight])
     expect(placed(sizes) / found.value.predicted.stepSeconds).toBeGreaterThan(2);
 }, 120_000);

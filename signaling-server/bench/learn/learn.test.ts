@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { at, got, invariant, listOf, seededRandom } from '../../../swarm/base.ts';
+import { arrayOf, at, got, invariant, seededRandom } from '../../../swarm/base.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { initialValues } from '../../../swarm/model/initialValues.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
@@ -52,7 +52,7 @@ test('steps of the CPU trainer are those of the float64 reference', () => {
   const state = flatState(model, first);
   const random = seededRandom(5);
   for (let step = 0; step < 10; step++) {
-    const windows = [0, 1].map(() => listOf(17, () => Math.floor(256 * random())));
+    const windows = [0, 1].map(() => arrayOf(17, () => Math.floor(256 * random())));
     const expected = reference.step(windows);
     const { loss, gradientNorm } = trainer.step(state, windows, step);
     expect(Math.abs(loss / expected.loss - 1), `loss of step ${step}`).toBeLessThan(2e-6);
@@ -88,7 +88,7 @@ test.each([
   const trainer = new Trainer(model, train, new BlockedProducts());
   const islandCount = Number(islands.count);
   const training = new IslandTraining(trainer, islands, islandCount, first, (number) =>
-    listOf(B, (sample) => {
+    arrayOf(B, (sample) => {
       const from = ((number * B + sample) % count) * T;
       return text.subarray(from, from + T + 1);
     }),
@@ -97,7 +97,7 @@ test.each([
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
-  let lists: number[][] = listOf(islandCount, () => []);
+  let lists: number[][] = arrayOf(islandCount, () => []);
   for (let step = 0; step < train.steps; step++) {
     const { number, island, endsRound } = turnAt(train, step);
     at(lists, island).push(number);
@@ -105,7 +105,7 @@ test.each([
     const losses = training.round(lists);
     for (const [index, own] of lists.flat().entries())
       expect(Math.abs(at(losses, index) / at(rows, own).loss - 1), `loss of step ${own}`).toBeLessThan(bound);
-    lists = listOf(islandCount, () => []);
+    lists = arrayOf(islandCount, () => []);
   }
 });
 
@@ -114,12 +114,13 @@ test('[IS4] one island that meets nobody, whole steps outwards, trains as it wou
   const train = trainOf({ steps: 12, learningRate: 3e-3, samples: 2, positions: 8 });
   const first = firstValues(model, 1);
   const trainer = new Trainer(model, train, new BlockedProducts());
-  const windows = (number: number) => [0, 1].map((sample) => listOf(9, (i) => (number * 7 + sample * 3 + i * i) % 256));
+  const windows = (number: number) =>
+    [0, 1].map((sample) => arrayOf(9, (i) => (number * 7 + sample * 3 + i * i) % 256));
   const settings = { outer: { learningRate: 1, momentum: 0 }, exchange: 'f32', publish: 'f32' } as const;
   const training = new IslandTraining(trainer, settings, 1, first, windows);
   const losses = [0, 1, 2].flatMap((round) => training.round([[0, 1, 2, 3].map((step) => 4 * round + step)]));
   const state = flatState(model, first);
-  const alone = listOf(12, (step) => trainer.step(state, windows(step), step).loss);
+  const alone = arrayOf(12, (step) => trainer.step(state, windows(step), step).loss);
   expect(losses.slice(0, 4)).toEqual(alone.slice(0, 4));
   // P − (P − own) is own but for its last bit.
   for (const [step, loss] of losses.entries()) expect(Math.abs(loss / at(alone, step) - 1)).toBeLessThan(1e-6);

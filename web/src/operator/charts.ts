@@ -3,7 +3,7 @@
  * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
  */
 import { z } from 'zod';
-import { at, listOf, rounded, totalOf } from '../../../swarm/base.ts';
+import { arrayOf, at, rounded, totalOf } from '../../../swarm/base.ts';
 import { byNumber } from '../../../swarm/islands/rounds.ts';
 import { STEP_TENSORS } from '../../../swarm/messages/frame.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
@@ -15,7 +15,7 @@ import {
   joined,
   type Line,
   type LineTable,
-  look,
+  lineLook,
   meansOf,
   percentile,
   type StepWindow,
@@ -108,10 +108,10 @@ interface StepLine extends Pick<Line, 'label' | 'tone' | 'pattern'> {
   readonly share?: number;
 }
 
-const MAIN = look('accent', 'solid');
-const GOOD = look('good', 'solid');
+const MAIN = lineLook('accent', 'solid');
+const GOOD = lineLook('good', 'solid');
 const EACH_STEP = { label: 'each step', tone: 'soft', pattern: 'thin' } as const;
-const SECOND = look('wait', 'dashed');
+const SECOND = lineLook('wait', 'dashed');
 
 const known =
   (name: Exclude<keyof WatchedStep, 'traffic'>): Field['of'] =>
@@ -244,7 +244,7 @@ const fileOf = (shown: readonly WatchedStep[], fields: readonly Field[]) => () =
   rows: shown.map((step) => [step.number ?? step.step, ...fields.map(({ of }) => of(step))]),
 });
 
-const COMPARED = [look('bad', 'dashed'), look('wait', 'dotted'), look('good', 'dashed')];
+const COMPARED = [lineLook('bad', 'dashed'), lineLook('wait', 'dotted'), lineLook('good', 'dashed')];
 export const MOST_COMPARED = COMPARED.length;
 
 function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof drawnOf>): Chart {
@@ -317,7 +317,7 @@ function besideOthers(own: Chart, { compared, window }: ChartInput, of: (run: Co
     const groups = groupsOf(steps.length, MOST_POINTS);
     return {
       label: run.run,
-      ...(COMPARED[place] ?? look('soft', 'dashed')),
+      ...(COMPARED[place] ?? lineLook('soft', 'dashed')),
       xs: groups.map(([, to]) => at(steps, to - 1).step + 1),
       ys: meansOf(steps.map(of(run)), groups),
     };
@@ -349,7 +349,7 @@ export function summaryOf({ title, xs, lines, format }: Chart): string {
 export function wholeSplits(low: number, high: number, apart: number): number[] {
   const step = Math.max(1, Math.ceil(apart));
   const first = Math.ceil(low / step);
-  return listOf(Math.max(0, Math.floor(high / step) - first + 1), (place) => (first + place) * step);
+  return arrayOf(Math.max(0, Math.floor(high / step) - first + 1), (place) => (first + place) * step);
 }
 
 /** How the charts are looked at, as an address that can be handed on: `/operator#run?from=100&to=250&smooth=0.9&log=1`. Pure. */

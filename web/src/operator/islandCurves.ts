@@ -1,19 +1,19 @@
 /** The loss of a run with islands: a curve for each, and their mean. Pure. */
-import { at, pushTo, total } from '../../../swarm/base.ts';
+import { at, pushToKey, total } from '../../../swarm/base.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
-import { groupsOf, type LineTable, look, meansOf, type StepWindow, smoothed } from './series.ts';
+import { groupsOf, type LineTable, lineLook, meansOf, type StepWindow, smoothed } from './series.ts';
 
 /** Of more islands the lowest and the highest are drawn. */
 const MOST_CURVES = 8;
 const STYLES = [
-  look('good', 'dashed'),
-  look('wait', 'dotted'),
-  look('bad', 'dashed'),
-  look('soft', 'dotted'),
-  look('good', 'dotted'),
-  look('wait', 'dashed'),
-  look('bad', 'dotted'),
-  look('soft', 'dashed'),
+  lineLook('good', 'dashed'),
+  lineLook('wait', 'dotted'),
+  lineLook('bad', 'dashed'),
+  lineLook('soft', 'dotted'),
+  lineLook('good', 'dotted'),
+  lineLook('wait', 'dashed'),
+  lineLook('bad', 'dotted'),
+  lineLook('soft', 'dashed'),
 ];
 
 interface IslandsInput {
@@ -50,7 +50,7 @@ export function islandLines({ steps, islands, smoothing, window, mostPoints }: I
   const rows = new Map<number, number[]>();
   for (const { step } of steps) {
     const row = Math.floor(step / count);
-    pushTo(rows, row, losses.get(step) ?? Number.NaN);
+    pushToKey(rows, row, losses.get(step) ?? Number.NaN);
   }
   const whole = [...rows].filter(([, row]) => row.length === count);
   const line = (style: Omit<LineTable, 'xs' | 'ys'>, points: readonly (readonly [number, number])[]): LineTable => {

@@ -2,7 +2,7 @@
  * What the charts make of committed steps. Pure arithmetic on lists of numbers, each with its formula: whatever is
  * drawn can be computed again from the table beside it.
  */
-import { listOf } from '../../../swarm/base.ts';
+import { arrayOf } from '../../../swarm/base.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
 
 /** Committed steps, half-open; null: all there are. */
@@ -58,7 +58,7 @@ export function within(steps: readonly WatchedStep[], window: StepWindow): reado
 /** At most `most` ranges of neighbours, as equal as can be; the last one ends with the list. */
 export function groupsOf(length: number, most: number): (readonly [from: number, to: number])[] {
   const size = Math.max(1, Math.ceil(length / most));
-  return listOf(Math.ceil(length / size), (index) => {
+  return arrayOf(Math.ceil(length / size), (index) => {
     const to = length - (Math.ceil(length / size) - 1 - index) * size;
     return [Math.max(0, to - size), to] as const;
   });
@@ -80,7 +80,7 @@ export interface Line {
 }
 
 /** How a line is drawn. */
-export const look = (tone: Tone, pattern: Line['pattern']): Pick<Line, 'tone' | 'pattern'> => ({ tone, pattern });
+export const lineLook = (tone: Tone, pattern: Line['pattern']): Pick<Line, 'tone' | 'pattern'> => ({ tone, pattern });
 
 export type LineTable = Table & Omit<Line, 'values'>;
 

@@ -5,7 +5,7 @@
  */
 
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { listOf } from '../../../swarm/base.ts';
+import { arrayOf } from '../../../swarm/base.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { counted } from '../../../swarm/quantityText.ts';
@@ -128,7 +128,7 @@ function Drawn({ fish, places, placed, edge }: DrawnProps) {
           <path key={`${place.x} ${place.y}`} d={FISH} transform={transformOf(place)} />
         ))}
       </g>
-      {listOf(SCHOOLS, (number) => (
+      {arrayOf(SCHOOLS, (number) => (
         <g key={number} class="school">
           {school(number)}
         </g>
@@ -201,7 +201,10 @@ interface CountedShoalProps {
 /** So many donors as the server says, by their number alone. */
 export function CountedShoal({ status, about, isOld = false }: CountedShoalProps) {
   const donors = status?.donors ?? 0;
-  const fish = useMemo(() => listOf(donors, (at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })), [donors]);
+  const fish = useMemo(
+    () => arrayOf(donors, (at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
+    [donors],
+  );
   const pace = !isOld && status?.tokensPerSecond && about ? status.tokensPerSecond / about.stepTargets : null;
   return <Shoal fish={fish} steps={status?.committedSteps ?? 0} stepsPerSecond={pace} />;
 }
