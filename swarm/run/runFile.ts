@@ -277,7 +277,7 @@ function withShares(schedule: GivenSchedule): Schedule {
 }
 
 /** What the files have: texts, or in each line of them one example. */
-const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
+export const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
 
 const RUN_FILE = fields({
   // It names rows and folders: no separators, and never a leading dot.
