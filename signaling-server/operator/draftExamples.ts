@@ -55,10 +55,15 @@ const shortened = (text: string): string => {
 };
 
 function seenExample(example: LineExample, sequenceLength: number): DraftExamples['first'][number] {
-  const pieces = textPieces(example);
+  const { line, ids, places } = example;
+  const characters = [...example.text];
+  const room = sequenceLength + 1;
+  const end = ids.length > room ? (places[2 * room - 1] ?? characters.length) : characters.length;
+  const counted = example.counted.filter((place) => place < room);
+  const pieces = textPieces({ text: characters.slice(0, end).join(''), counted, places });
   return {
-    ...{ line: example.line, tokens: example.ids.length, counted: example.counted.length },
-    fate: fateOf(example, sequenceLength),
+    ...{ line, tokens: ids.length, counted: counted.length, fate: fateOf(example, sequenceLength) },
+    cut: shortened(characters.slice(end).join('')),
     pieces: pieces.slice(0, MOST_PIECES).map(({ text, isCounted }) => ({ text: shortened(text), isCounted })),
     piecesLeft: Math.max(0, pieces.length - MOST_PIECES),
   };

@@ -14,7 +14,7 @@ import { TOKENIZER_FILE } from '../texts/tokenizer.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
 import type { StoredFile } from '../texts/tokens.ts';
 
-export interface DraftText extends OwnText {
+interface DraftText extends OwnText {
   /** What lies beside the draft's run file, by name. */
   readonly files: readonly StoredFile[];
   /** The one among them in which the chat template is; null: none is needed. */

@@ -11,7 +11,7 @@ import { CHUNK_BYTES, DataFault, type Line, linesIn, parseJsonLine } from './jso
 
 type ExampleFormat = Exclude<TextFormat, 'text'>;
 
-export interface BroughtExamples {
+interface BroughtExamples {
   readonly format: ExampleFormat;
   readonly kept: Buffer;
   /** Its lines have the numbers that they had. */

@@ -2,7 +2,7 @@
 import type { Range } from '../../swarm/base.ts';
 import type { LineExample } from './examples.ts';
 
-export interface TextPiece {
+interface TextPiece {
   readonly text: string;
   readonly isCounted: boolean;
 }

@@ -9,7 +9,7 @@ import { readFiles, type TokenJob, tooLittle } from './tokens.ts';
 /** Of the lines that something becomes of. */
 const MOST_NAMED = 20;
 
-export interface ExampleSurvey {
+interface ExampleSurvey {
   readonly trained: ExampleTotals;
   /** Null: the run has no held-out files. */
   readonly heldOut: ExampleTotals | null;

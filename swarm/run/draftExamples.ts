@@ -35,9 +35,12 @@ export const draftExamplesSchema = z.object({
     z.object({
       line: z.int(),
       tokens: z.int(),
+      /** Of those that a window has room for. */
       counted: z.int(),
       fate: z.enum(['whole', 'cut', 'late', 'empty']),
       pieces: z.array(z.object({ text: z.string(), isCounted: z.boolean() })),
+      /** What a window has no room for. */
+      cut: z.string(),
       /** More than are shown. */
       piecesLeft: z.int(),
     }),

@@ -18,17 +18,15 @@ const SEEN: DraftExamples = {
 };
 
 test('examples are told by kind, reader and numbers', () => {
-  expect(readAsText(SEEN, 'tiny')).toBe(
-    'By the first line these are prompts with completions. They are read as bytes, as tiny reads its own.',
-  );
+  expect(readAsText(SEEN, 'tiny')).toBe('Prompts with completions, read as bytes, as tiny reads its own.');
   expect(readAsText({ ...SEEN, format: 'chat', isOfBytes: false, templateFile: 'tokenizer_config.json' }, 'tiny')).toBe(
-    'By the first line these are chats. They are read by the tokenizer of tiny. The chat template came with tiny’s tokenizer (tokenizer_config.json).',
+    'Chats, read by the tokenizer of tiny. The chat template came with tiny’s tokenizer (tokenizer_config.json).',
   );
   expect(totalsText(SEEN)).toBe(
     '1,590 examples in 134 windows of 40 tokens: 4,821 tokens, of which the loss counts 1,402. The last one is held out to test with.',
   );
   expect(broughtText({ name: 'sums', format: 'chat', bytes: 9 }, 10)).toBe(
-    'sums is uploaded and chosen. By its first line it has chats: each line is one example.',
+    'sums is uploaded and chosen. Its first line says that it has chats: each line is one example.',
   );
   expect(freeName('sea', [{ name: 'sea' }, { name: 'sea-2' }])).toBe('sea-3');
 });

@@ -47,15 +47,15 @@ export function useDraftExamples(draft: RunDraft, isOfExamples: boolean): Seen {
 }
 
 const FORMATS: Readonly<Record<DraftExamples['format'], string>> = {
-  completion: 'prompts with completions',
-  chat: 'chats',
+  completion: 'Prompts with completions',
+  chat: 'Chats',
 };
 
 /** By what the examples become tokens. `source`: the run whose tokenizer it is. */
 export function readAsText({ format, isOfBytes, templateFile }: DraftExamples, source: string): string {
   const tokens = isOfBytes ? `as bytes, as ${source} reads its own` : `by the tokenizer of ${source}`;
   const template = templateFile === null ? '' : ` The chat template came with ${source}’s tokenizer (${templateFile}).`;
-  return `By the first line these are ${FORMATS[format]}. They are read ${tokens}.${template}`;
+  return `${FORMATS[format]}, read ${tokens}.${template}`;
 }
 
 /** What is trained on, in numbers. */
@@ -71,16 +71,19 @@ export function totalsText({ sequenceLength, trained, heldOut }: DraftExamples):
 export function leftOutTexts({ sequenceLength, trained, heldOut }: DraftExamples): string[] {
   const of = (fate: keyof ExampleTotals['lines']) => {
     const parts = [trained, ...(heldOut === null ? [] : [heldOut])].map(({ lines }) => lines[fate]);
-    return { count: parts.reduce((sum, { count }) => sum + count, 0), lines: parts.flatMap(({ lines }) => lines) };
+    // Of many only the first are known: no later one follows them.
+    const next = parts.findIndex(({ count, lines }) => count > lines.length) + 1 || parts.length;
+    const lines = parts.slice(0, next).flatMap((part) => part.lines);
+    return { count: parts.reduce((sum, { count }) => sum + count, 0), lines };
   };
   const room = `${countText(sequenceLength + 1)} tokens`;
   const [late, empty, cut] = [of('late'), of('empty'), of('cut')];
   return [
+    late.count + empty.count === 0 && 'Nothing is left out.',
     late.count > 0 &&
       `Left out, since nothing counts within the first ${room}: ${linesText(late)}. More tokens a sample would keep them.`,
     empty.count > 0 && `Left out, since nothing in it counts: ${linesText(empty)}.`,
     cut.count > 0 && `Cut behind the first ${room}: ${linesText(cut)}.`,
-    late.count + empty.count === 0 && 'Nothing is left out.',
   ].filter((text) => text !== false);
 }
 
@@ -95,7 +98,7 @@ function linesText({ count, lines }: ExampleTotals['lines']['cut']): string {
 export function DraftExamplesView({ seen, source }: { readonly seen: Seen; readonly source: string }) {
   return (
     <>
-      <div role="status">
+      <div class="told" role="status">
         {seen.state === 'asked' && <p class="soft">Reading the examples as the model would…</p>}
         {seen.state === 'refused' && (
           <p class="answer">
@@ -135,7 +138,13 @@ function FirstExamples({ examples: { first, sequenceLength } }: { readonly examp
     <section class="examples" aria-labelledby="first-examples">
       <h3 id="first-examples">The first as the model sees {first.length === 1 ? 'it' : 'them'}</h3>
       <p class="note">
-        <mark class="counted">Underlined</mark>: what the loss counts. ↵ is the end of a line.
+        <mark class="counted">Underlined</mark>: what the loss counts.{' '}
+        {first.some(({ cut }) => cut !== '') && (
+          <>
+            <s class="cut">Struck out</s>: what a window has no room for.{' '}
+          </>
+        )}
+        ↵ is the end of a line.
       </p>
       <ol class="rows">
         {first.map((example) => (
@@ -153,7 +162,7 @@ function FirstExamples({ examples: { first, sequenceLength } }: { readonly examp
 }
 
 /** Of what counts a screen reader says so. */
-function ExampleText({ example: { pieces, piecesLeft } }: { readonly example: SeenExample }) {
+function ExampleText({ example: { pieces, piecesLeft, cut } }: { readonly example: SeenExample }) {
   return (
     <div class="example" dir="auto">
       {pieces.map(({ text, isCounted }, place) =>
@@ -168,6 +177,12 @@ function ExampleText({ example: { pieces, piecesLeft } }: { readonly example: Se
         ),
       )}
       {piecesLeft > 0 && ` […] and ${counted(piecesLeft, 'more part')}`}
+      {cut !== '' && (
+        <s class="cut">
+          <span class="hidden"> cut away: </span>
+          <WithLineEnds text={cut} />
+        </s>
+      )}
     </div>
   );
 }

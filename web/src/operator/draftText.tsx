@@ -32,16 +32,7 @@ interface TextProps {
 
 export function TextFields(props: TextProps) {
   const { draft, set, runs, texts, isOff, bringing, onAdded, select } = props;
-  const choices: readonly (TextChoice & { readonly words: string })[] = [
-    ...runs.map(({ name, dataTokens }) => ({
-      ...{ kind: 'run' as const, name },
-      words: `that of ${name}, ${countText(dataTokens)} tokens`,
-    })),
-    ...texts.map(({ name, format, bytes }) => ({
-      ...{ kind: 'text' as const, name },
-      words: `${name}, ${format === 'text' ? `${countText(bytes)} tokens` : `${KINDS[format]}, ${countText(bytes)} bytes`}`,
-    })),
-  ];
+  const choices = choicesOf(runs, texts);
   const chosen = choices.findIndex(({ kind, name }) =>
     draft.text === null ? kind === 'run' && name === draft.source : kind === 'text' && name === draft.text,
   );
@@ -73,7 +64,7 @@ export function TextFields(props: TextProps) {
       />
       <label class="wide">
         <span>
-          Bring your own text or examples <span class="note">.jsonl: examples; else read as bytes</span>
+          Bring your own text or examples <span class="note">.txt or .jsonl</span>
         </span>
         <input
           type="file"
@@ -93,10 +84,27 @@ export function TextFields(props: TextProps) {
   );
 }
 
+const choicesOf = (
+  runs: readonly ListedRun[],
+  texts: readonly ListedText[],
+): readonly (TextChoice & { readonly words: string })[] => [
+  ...runs.map(({ name, dataTokens }) => ({
+    ...{ kind: 'run' as const, name },
+    words: `that of ${name}, ${countText(dataTokens)} tokens`,
+  })),
+  ...texts.map(({ name, format, bytes }) => ({
+    ...{ kind: 'text' as const, name },
+    words:
+      format === 'text'
+        ? `${name}, ${countText(bytes)} tokens`
+        : `${name}: ${KINDS[format]}, ${countText(bytes)} bytes`,
+  })),
+];
+
 /** What came of it; the rest of the form stays. */
 export function broughtText({ name, format, bytes }: ListedText, size: number): string {
   if (format !== 'text')
-    return `${name} is uploaded and chosen. By its first line it has ${KINDS[format]}: each line is one example.`;
+    return `${name} is uploaded and chosen. Its first line says that it has ${KINDS[format]}: each line is one example.`;
   return `Text ${name} is uploaded and chosen: ${countText(bytes)} bytes to train on and ${countText(size - bytes)} to test with. It is read as bytes; nothing else in the form has changed.`;
 }
 
@@ -105,26 +113,23 @@ interface PastedProps {
   readonly bring: (text: string) => Promise<boolean>;
 }
 
+const FORMS_ID = 'draft-forms';
+
 /** What is refused stays in the field. */
 function PastedExamples({ isOff, bring }: PastedProps) {
   const [text, write] = useState('');
   return (
     <details class="whole">
       <summary>Paste examples</summary>
+      <p class="note" id={FORMS_ID}>
+        {'{"prompt": "…", "completion": "…"}'} or{' '}
+        {'{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}'}
+      </p>
       <TextArea
-        label={
-          <>
-            One example a line{' '}
-            <span class="note">
-              {
-                '{"prompt": "…", "completion": "…"} or {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}'
-              }
-            </span>
-          </>
-        }
+        label="Examples, one a line"
         value={text}
         onInput={write}
-        area={{ rows: 6, spellcheck: false, wrap: 'off' }}
+        area={{ rows: 6, spellcheck: false, wrap: 'off', 'aria-describedby': FORMS_ID }}
       />
       <div class="buttons">
         <button
