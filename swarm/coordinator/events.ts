@@ -9,6 +9,7 @@ import type { CopyWord } from '../messages/checkpointWords.ts';
 import type { LastCommit, PeerMessage, ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
+import type { Adapter } from '../model/adapter.ts';
 import type { BlockName } from '../model/model.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -28,7 +29,12 @@ export interface CoordinatorConfig extends OwnIslands {
   /** How the stream goes from peer to peer. */
   readonly wire: RunWire;
   /** B samples of T positions a step. */
-  readonly batch: { readonly samples: number; readonly sequence: number; readonly optimizer?: 'muon' };
+  readonly batch: {
+    readonly samples: number;
+    readonly sequence: number;
+    readonly optimizer?: 'muon';
+    readonly adapter?: Adapter;
+  };
   /** The run is finished when this many steps stand committed: a meeting, with islands. */
   readonly steps: number;
   /** What a step's learning rate follows from, and whose it is. */
@@ -49,6 +55,10 @@ export interface CoordinatorConfig extends OwnIslands {
   readonly lateBytes?: number;
   /** The most donors that a plan can hold. */
   readonly capacity: number;
+  /**
+   * The share of items that are done again; bounded: by what steps move, as nobody said that share. Absent: nothing is.
+   */
+  readonly audit?: { readonly share: number; readonly isBounded: boolean };
   /** No step before this many donors are admitted, and no plan without one of them while all are there; null: whoever comes. */
   readonly expectedDonors: number | null;
 }

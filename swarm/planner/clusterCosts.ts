@@ -19,7 +19,7 @@ import {
 } from '../memory/bufferLimits.ts';
 import { type StageSize, slotName, stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
-import { endOf, runRowsOf } from '../model/program.ts';
+import { endOf, lowWidth, runRowsOf } from '../model/program.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { type PlanLine, takesTurns, wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
@@ -31,7 +31,7 @@ import { type Cluster, type ClusterLink, type ClusterPeer, linkTable, type Share
 import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';
 import { type Curve, curveAt, extended } from './sizing.ts';
 
-/** With a peak rate alone: a gradient of the input and one of the weights. */
+/** A gradient of the input and one of the weights. */
 const BACKWARD_FORWARDS = 2;
 /** AdamW reads and writes its state: about so many FLOPs an element. */
 const UPDATE_FLOPS = 16;
@@ -148,11 +148,14 @@ function seenRows(sequence: number, window: number | null): number {
   return most - (most * (most - 1)) / (2 * sequence);
 }
 
+/** Of a linear row without its adapter. */
+const ownFlops = ({ inWidth, outWidth }: Extract<Operation, { op: 'linear' }>): number => 2 * inWidth * outWidth;
+
 /** Multiply-adds counted twice, of one row of a micro-batch. */
 function rowFlops(operation: Operation, sequence: number): number {
   switch (operation.op) {
     case 'linear':
-      return 2 * operation.inWidth * operation.outWidth;
+      return ownFlops(operation) + 2 * lowWidth(operation) * (operation.inWidth + operation.outWidth);
     case 'attention':
       return 4 * seenRows(sequence, operation.window) * operation.heads * operation.headWidth;
     case 'crossEntropy':
@@ -227,6 +230,14 @@ export function clusterCosts(problem: ClusterProblem) {
       return beyond * ((layers - recomputed) * slots + Math.min(recomputed, 1));
     },
   };
+}
+
+/** A backward in forwards, with a peak rate alone: of weights that stand no gradient is made. */
+function backwardForwards(problem: ClusterProblem): number {
+  const { model, batch } = problem;
+  if (!model.standing) return BACKWARD_FORWARDS;
+  const own = model.layer(0).reduce((sum, row) => (row.op === 'linear' ? sum + ownFlops(row) : sum), 0);
+  return BACKWARD_FORWARDS - (own * batch.sequence) / layerFlopsOf(problem);
 }
 
 const layerFlopsOf = ({ model, batch: { sequence } }: ClusterProblem): number =>
@@ -322,7 +333,7 @@ function plannedPeer(problem: ClusterProblem, peer: ClusterPeer): PlannedPeer {
     line: peer.line ?? null,
     // Past the table by its last slope; one entry scales in proportion.
     forward: extended(measured?.forwardSecondsPerLayer ?? [single], 2),
-    backward: extended(measured?.backwardSecondsPerLayer ?? [BACKWARD_FORWARDS * single], 2),
+    backward: extended(measured?.backwardSecondsPerLayer ?? [backwardForwards(problem) * single], 2),
     activation: measured?.memoryBytesPerLayer ? extended(measured.memoryBytesPerLayer, 2) : null,
     compute: computes?.get(id) ?? null,
     serverSeconds: serverSeconds?.get(id) ?? 0,

@@ -26,8 +26,8 @@ import type { Gpu } from './device.ts';
 import { atFewRows } from './fewRows.ts';
 import type { KernelCall } from './kernelCall.ts';
 import { microBatchCalls } from './microBatchCalls.ts';
-import type { Places } from './operations.ts';
 import { encodingsOf, packingOf } from './packing.ts';
+import type { Places } from './places.ts';
 import { checkRealShapes } from './realShapes.ts';
 
 export interface KernelCase {
@@ -77,7 +77,7 @@ export function kernelCases(
   const placesOf = (batch: number, positions: number): Places => ({
     ...{ samples: batch, sequence: positions, rows: batch * positions },
     ...{ width: model.width, lossScale: 1 / sequence, elementBytes: ELEMENT_BYTES[compute], family, gpuClass },
-    ...{ vocabulary: model.vocabulary, bindingBytes: gpu.bindingBytes },
+    ...{ vocabulary: model.vocabulary, bindingBytes: gpu.bindingBytes, stands: model.standing !== undefined },
     ...{ buffer: () => slice, value: () => slice, gradient: () => slice },
   });
   const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];

@@ -211,6 +211,11 @@ export class ExactStage implements Stage {
     return this.#device.read(this.gradient(name, range, unit));
   }
 
+  /** Nobody lies here. */
+  writeGradient(): never {
+    throw new Error('sums are made, never written');
+  }
+
   gradient(name: BlockName, [from, to]: Range, unit?: number): Values {
     const { width, vocabulary } = this.#model;
     const values = this.#values(name, unit);
@@ -226,6 +231,10 @@ export class ExactStage implements Stage {
 
   writeValues(name: BlockName, range: Range, values: Float32Array): void {
     got(this.values, name).set(values, range[0]);
+  }
+
+  writeStanding(): void {
+    throw new Error('no weights of whole numbers stand');
   }
 
   async readValues(name: BlockName, range: Range): Promise<Reading> {
