@@ -84,8 +84,8 @@ function writeAll(store: Store): unknown[] {
   store.saveSetting('card a', '{"purpose":"p"}');
   store.saveQueue(['b', 'a']);
   store.saveBesideRuns(['b']);
-  store.saveText({ name: 'sea', bytes: 5, hash: 'one', heldOutHash: 'two' });
-  store.saveText({ name: 'air', bytes: 6, hash: 'three', heldOutHash: 'four' });
+  store.saveText({ name: 'sea', format: 'text', bytes: 5, hash: 'one', heldOutHash: 'two' });
+  store.saveText({ name: 'air', format: 'chat', bytes: 6, hash: 'three', heldOutHash: 'four' });
   store.saveSetting('invite', 'open');
   store.saveSetting('webhook', 'https://example.org/hook');
   store.saveSetting('toldAlerts', '[]');
