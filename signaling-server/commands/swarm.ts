@@ -8,7 +8,7 @@ import { given, invariant, type Result, success } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
-import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { modelOf, type RunFile, wholeModelOf } from '../../swarm/run/runFile.ts';
 import { ModelRequests, readModelRequests } from '../answers/modelRequests.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
@@ -43,6 +43,7 @@ import {
   RECORD_OPTION,
   SCHEDULE_WISHES,
   schedule,
+  shareOption,
   tryIt,
   wholeNumber,
 } from './options.ts';
@@ -55,6 +56,7 @@ interface SwarmOptions extends PlanOptions, Wanted {
   readonly steps?: number;
   readonly dataDir?: string;
   readonly seed?: number;
+  readonly audit?: number;
   readonly chaos?: string;
   readonly browser: BrowserName;
   readonly servers?: number;
@@ -79,6 +81,7 @@ export function addSwarmCommand(program: Command): void {
     )
     .option('--metrics <file>', 'write one JSON line for each step; an existing file is replaced')
     .option('--export <dir>', 'write the trained weights as a Hugging Face folder')
+    .option('--export-merged <dir>', 'of a run with an adapter: write the whole model, the adapter added to its base')
     .option('--data-dir <dir>', 'keep the run here, and continue it if it is there (default: a temporary folder)')
     .option('--stages <p>', 'split the model into this many pipeline stages', wholeNumber('--stages', 1))
     .option(
@@ -89,10 +92,8 @@ export function addSwarmCommand(program: Command): void {
   planOptions(begun)
     .option('--plan <file>', 'use this plan; its peers are the donors in the order in which they are opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
-    .option(
-      '--chaos <script>',
-      'faults to cause, for example kill:2@5,freeze:1@7+10s,cut:1@4+20s,slow:1@5*3,leave:1@8,gpu-lost:0@11,nan:0@3,mute:2@6,join@9,server-kill@12',
-    )
+    .option('--audit <x>', 'share of the work that is done again, in place of trust.audit', shareOption('--audit'))
+    .option('--chaos <script>', 'faults to cause, for example kill:2@5,freeze:1@7+10s,slow:1@5*3,lie:0@3,join@9')
     .option('--report <file>', 'write what each fault cost, roll-backs, memory and who was removed, as JSON')
     .option('--record <file>', RECORD_OPTION)
     .option(
@@ -107,14 +108,10 @@ export function addSwarmCommand(program: Command): void {
     .option('--answers <file>', 'where its answers go, one JSON line each')
     .option(
       '--until-loss <x>',
-      'stop at the first held-out loss that is no higher; exit code 3: none was',
+      'stop at the first held-out loss of X or less; exit code 3: none',
       positive('--until-loss'),
     )
-    .option(
-      '--time-limit <s>',
-      'stop after S seconds, with what is done by then; exit code 4',
-      positive('--time-limit'),
-    )
+    .option('--time-limit <s>', 'stop after S seconds, with what is done then; exit code 4', positive('--time-limit'))
     .option('--json', 'a summary as one JSON document on standard output')
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
@@ -180,7 +177,8 @@ async function checkPlaces({ metrics, report, requests, answers, ...options }: S
     const fault = path === undefined ? null : filePlaceFault(path);
     if (fault !== null) throw badInput(`${name}: ${fault}`);
   }
-  if (options.export !== undefined) need(await exportTarget(options.export), badInput);
+  for (const folder of [options.export, options.exportMerged])
+    if (folder !== undefined) need(await exportTarget(folder), badInput);
   if (options.dataDir !== undefined && options.servers !== undefined)
     throw badInput('--data-dir: what several servers keep is in a NATS of their own: leave it out beside --servers');
   if (options.dataDir === '') throw badInput('--data-dir: an empty path: a folder was expected');
@@ -207,8 +205,7 @@ interface Task extends Terms {
 async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
   const file = need(await trainedRun(need(await readRunFile(path), badInput), path), badInput);
   checkSteps(file, path, options);
-  const noRoom = options.export === undefined ? null : exportRoomFault(options.export, modelOf(file));
-  if (noRoom !== null) throw badInput(`--export: ${noRoom}`);
+  checkExports(file, path, options);
   const { donors, wishes } = await choosePlan(options, file, path);
   const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);
   const browserOf = (donor: number): BrowserName => options.donor?.[donor]?.browser ?? options.browser;
@@ -234,7 +231,7 @@ const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOpti
   runName,
   ...wishes,
   expectedDonors: donors,
-  ...given({ steps: options.steps, metricsPath: options.metrics, recordPath: options.record }),
+  ...given({ steps: options.steps, audit: options.audit, metricsPath: options.metrics, recordPath: options.record }),
 });
 
 async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {
@@ -305,8 +302,29 @@ async function train(
 const quoted = (word: string): string => (/^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /** The command that exports later what could not be exported now. */
-const exportWords = (directory: string, { options, runName }: Task): string =>
-  `shoal export --data-dir ${quoted(directory)} --run ${runName} --out ${quoted(options.export ?? '')}`;
+function exportWords(directory: string, { options, runName }: Task): string {
+  const command = (folder: string): string =>
+    `shoal export --data-dir ${quoted(directory)} --run ${runName} --out ${quoted(folder)}`;
+  if (options.exportMerged === undefined) return command(options.export ?? '');
+  return [
+    ...(options.export === undefined ? [] : [command(options.export)]),
+    `${command(options.exportMerged)} --merged`,
+  ].join('; ');
+}
+
+/** That what is to be exported can be, and has room. */
+function checkExports(file: RunFile, path: string, options: SwarmOptions): void {
+  if (options.exportMerged !== undefined && file.train.adapter === undefined)
+    throw badInput(`--export-merged: ${path} has no train.adapter that could be merged; --export writes its weights`);
+  const folders = {
+    export: [options.export, modelOf(file)],
+    'export-merged': [options.exportMerged, wholeModelOf(file)],
+  } as const;
+  for (const [name, [folder, model]] of Object.entries(folders)) {
+    const noRoom = folder === undefined ? null : exportRoomFault(folder, model);
+    if (noRoom !== null) throw badInput(`--${name}: ${noRoom}`);
+  }
+}
 
 function checkSteps({ train, evaluation }: RunFile, path: string, { steps, untilLoss }: SwarmOptions): void {
   if (untilLoss !== undefined && !evaluation)

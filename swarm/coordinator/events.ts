@@ -55,6 +55,10 @@ export interface CoordinatorConfig extends OwnIslands {
   readonly lateBytes?: number;
   /** The most donors that a plan can hold. */
   readonly capacity: number;
+  /**
+   * The share of items that are done again; bounded: by what steps move, as nobody said that share. Absent: nothing is.
+   */
+  readonly audit?: { readonly share: number; readonly isBounded: boolean };
   /** No step before this many donors are admitted, and no plan without one of them while all are there; null: whoever comes. */
   readonly expectedDonors: number | null;
 }

@@ -97,7 +97,7 @@ export interface Plan {
 }
 
 const peer = z.string().min(1).transform(peerId);
-const blockName = z
+export const blockName = z
   .string()
   .regex(/^(embedding|head|layer\.(0|[1-9]\d*))$/, 'expected embedding, head or layer.N')
   .transform((text) => text as BlockName); // the pattern is the type

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { modelOf, OPEN_STEPS, orderOf, parseRunFile, withSeed } from './runFile.ts';
+import { auditOf, modelOf, OPEN_STEPS, orderOf, parseRunFile, withSeed } from './runFile.ts';
 
 const model = { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 };
 const optimizer = { type: 'adamw', learningRate: 0.003, betas: [0.9, 0.95], epsilon: 1e-8 };
@@ -51,6 +51,33 @@ test('defaults are those of docs/run-file.md, and a parsed run file is a run fil
   });
   expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
   expect(modelOf(parsed.value).layers).toBe(2);
+});
+
+test('an adapter has defaults, a seed of its own, and a base that goes only with it', () => {
+  const lora = { type: 'lora', rank: 4, alpha: 8, targets: ['c_attn'] };
+  const withAdapter = (part: object) => changed('train.adapter', { ...lora, ...part });
+  const parsed = parseRunFile(withAdapter({}), 'run.json');
+  if (!parsed.ok) throw new Error(parsed.reason);
+  expect(parsed.value.train).toMatchObject({ adapter: { ...lora, rslora: false, seed: 1 }, base: 'f32' });
+  expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
+  expect(withSeed(parsed.value, 7).train.adapter).toMatchObject({ seed: 7 });
+  for (const [part, expected] of [
+    [{ type: 'dora' }, 'train.adapter.type must be "lora", not "dora"'],
+    [{ rank: 0 }, 'train.adapter.rank must be a positive integer up to 1024, not 0'],
+    [{ alpha: 0 }, 'train.adapter.alpha must be a number above 0, not 0'],
+    [{ targets: [] }, 'train.adapter.targets must be a list of one module name or more, not []'],
+    [{ targets: ['c_attn', 'c_attn'] }, 'train.adapter.targets names a module twice'],
+    [{ targets: ['attn.c_attn'] }, 'train.adapter.targets[0] must be the last part of a linear module’s name'],
+    [
+      { targets: ['q_proj'] },
+      'train.adapter.targets: the model has no linear module q_proj, only c_attn, c_proj, c_fc',
+    ],
+    [{ dropout: 0.1 }, 'train.adapter.dropout is unknown: expected one of type, rank, alpha, targets'],
+  ] as const)
+    expect(reason(withAdapter(part))).toContain(`run.json: ${expected}`);
+  expect(reason(changed('train.base', 'f16'))).toBe(
+    'run.json: train.base goes only with adapter: without one every weight is trained, in float32',
+  );
 });
 
 test('a cosine decays over all steps to a tenth unless it says otherwise', () => {
@@ -254,7 +281,7 @@ test.each<[path: string, value: unknown, sentence: string]>([
   [
     'extra',
     1,
-    'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision, state',
+    'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision, state, trust',
   ],
   [
     'train.batch',
@@ -292,6 +319,11 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['state.replicas', 4, 'state.replicas must be an integer from 0 to 3, not 4'],
   ['state.replicas', 0.5, 'state.replicas must be an integer from 0 to 3, not 0.5'],
   ['state.copies', 1, 'state.copies is unknown: expected one of replicas'],
+  ['trust', true, 'trust must be an object, not true'],
+  ['trust.audit', 1.5, 'trust.audit must be a number from 0 to 1, not 1.5'],
+  ['trust.audits', 1, 'trust.audits is unknown: expected one of audit, ends'],
+  ['trust.ends', 'mine', 'trust.ends must be "any" or "own", not "mine"'],
+  ['trust.ends', 'own', 'trust.ends must be "any": "own"'],
   ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
   ['precision.state', 'f16', 'precision.state must be "f32" or "int8", not "f16"'],
   ['precision.wire', 'f64', 'precision.wire must be "f32", "f16", "int8", "int4" or "auto", not "f64"'],
@@ -354,6 +386,18 @@ test('[WI30] precision.state int8 goes with float32 arithmetic', () => {
   expect(reason(changed('precision', { state: 'int8', compute: 'f16' }))).toBe(
     'run.json: precision.state "int8" needs precision.compute "f32": its codes are added to float32 values, which "f16" does not keep',
   );
+});
+
+test('a share of audits is bounded by what steps cost, unless the run file or the command says it', () => {
+  const share = (trust: object | undefined, asked?: number) => {
+    const parsed = parseRunFile(trust === undefined ? minimal : { ...minimal, trust }, 'run.json');
+    return parsed.ok ? auditOf(parsed.value, asked) : parsed.reason;
+  };
+  expect(share(undefined)).toEqual({ share: 0.05, isBounded: true });
+  expect(share({ ends: 'any' })).toEqual({ share: 0.05, isBounded: true });
+  expect(share({ audit: 0.05 })).toEqual({ share: 0.05, isBounded: false });
+  expect(share({ audit: 0.5 }, 1)).toEqual({ share: 1, isBounded: false });
+  expect([share({ audit: 0 }), share(undefined, 0)]).toEqual([null, null]);
 });
 
 test('what no person writes is refused before it is walked: values nested without end', () => {

@@ -31,6 +31,7 @@ import { meteredFiles } from './runFiles.ts';
 import { sendEach, sendTensor } from './sendFrames.ts';
 import type { SessionParts, Ways } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
+import { tampering } from './tampering.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
@@ -242,7 +243,7 @@ export class Session {
     this.disconnected(false);
     const found = this.#parts.files(() => this.#token);
     const files = meteredFiles(found, this.#meter, this.#traffic);
-    this.#run = joinedRun(peer, facts, this.#parts.engine, files);
+    this.#run = joinedRun(peer, facts, this.#parts.engine, files, this.#parts.pieces);
   }
 
   /** Completes a commit that it had not heard of, and says what stands here. */
@@ -307,6 +308,7 @@ export class Session {
       {
         connect: () => this.#neighbours.connect(message, epoch.abort.signal),
         read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
+        readBase: async (...asked) => run.base?.read(...asked),
         send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
         receive: (key, sender) => this.#meter.awaited(sender, this.#receive(epoch.abort.signal, key, sender)),
       },
@@ -418,7 +420,7 @@ export class Session {
       hasExamples: run.tokens.hasExamples,
       report: (message) => {
         this.#holding.added(step + 1);
-        this.#tell(message, role);
+        this.#tell(tampering()?.reports(message) ?? message, role);
         this.#meter.reported();
       },
       committed: () => {
@@ -446,8 +448,9 @@ export class Session {
   /** Frame by frame as the link has room. */
   #sendTensor(signal: AbortSignal, ...[to, key, values, turn]: Parameters<Surroundings['send']>): Promise<void> {
     this.#check?.look(key, values);
+    const leaving = tampering()?.leaves(key, values) ?? values;
     const sending = { traffic: this.#traffic, meter: this.#meter, ways: this.#parts.ways };
-    return sendTensor(to, key, values, sending, signal, turn);
+    return sendTensor(to, key, leaving, sending, signal, turn);
   }
 
   #answering(): ReturnType<AnswerHost['role']> {
@@ -492,10 +495,10 @@ export class Session {
   }
 }
 
-/** What this peer can do for a plan before it begins: compile, fetch tokens, open links. It makes no role and moves no state. */
+/** What this peer can do for a plan before it begins: compile, fetch tokens and what stands, open links. It makes no role and moves no state. */
 async function warmUp(
   { plan, epoch, step }: Message<'warm'>,
-  { peer, sizes, engine, facts: { train }, tokens }: JoinedRun,
+  { peer, sizes, engine, facts: { train }, tokens, base }: JoinedRun,
   ways: Pick<Ways, 'openAhead'>,
 ): Promise<void> {
   const links = ways.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
@@ -504,5 +507,5 @@ async function warmUp(
   const samples = next === null ? [] : samplesRead(plan, peer, tokens);
   const first = (next?.number ?? 0) * train.globalBatchSize;
   const read = Promise.all(samples.map((sample) => tokens.read(first, [sample, sample + 1])));
-  await Promise.all([links, read, warmRole(engine, train, plan, peer)]);
+  await Promise.all([links, read, base?.warm(plan, peer), warmRole(engine, train, plan, peer)]);
 }
