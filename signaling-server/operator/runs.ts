@@ -78,6 +78,7 @@ export async function createRun(data: DataDirectory, draft: RunDraft, nowMs: num
     ...{ file: file.value, data: tokens.value.data, evaluation },
     tokenizer: own?.value.format === 'text' ? [] : document.tokenizer,
     tensorNames: draft.model === 'same' ? document.tensorNames : null,
+    ...(file.value.train.adapter && document.base && { base: document.base }),
   };
   const text = JSON.stringify(made);
   const contentHash = createHash('sha256').update(text).update(JSON.stringify(manifest.value)).digest('hex');
