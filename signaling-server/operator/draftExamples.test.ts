@@ -81,13 +81,13 @@ test('completions are counted in windows as the golden case has them, and the la
   const left = lines.flatMap((line, index) => (JSON.parse(line).prompt.length > 23 ? [index + 1] : []));
   expect(short.trained.lines.late.lines).toEqual(left.slice(0, 20));
 
-  expect(apart.first.map(({ line, tokens, pieces, cut }) => [line, tokens, pieces, cut])).toEqual(
+  expect(apart.first.map(({ line, tokens, counted, pieces, cut }) => [line, tokens, counted, pieces, cut])).toEqual(
     lines.slice(0, 5).map((line, index) => {
       const { prompt, completion } = JSON.parse(line);
       const room = 41 - prompt.length;
       const counted = { text: completion.slice(0, room), isCounted: true };
       const pieces = [{ text: prompt, isCounted: false }, counted];
-      return [index + 1, prompt.length + completion.length, pieces, completion.slice(room)];
+      return [index + 1, prompt.length + completion.length, counted.text.length, pieces, completion.slice(room)];
     }),
   );
 });
