@@ -75,6 +75,7 @@ export async function createRun(data: DataDirectory, draft: RunDraft, nowMs: num
   const made: RunDocument = {
     ...{ file: file.value, data: tokens.value.data, evaluation, tokenizer },
     tensorNames: draft.model === 'same' ? document.tensorNames : null,
+    ...(file.value.train.adapter && document.base && { base: document.base }),
   };
   const text = JSON.stringify(made);
   const contentHash = createHash('sha256').update(text).update(JSON.stringify(manifest.value)).digest('hex');
