@@ -12,7 +12,7 @@ const entries = (script: string, donors = 4) => {
 describe('the script', () => {
   it('is read entry by entry, joiners numbered after those who were opened', () => {
     const script =
-      'kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14,freeze:1@7+10s,cut:3@4+0.5s,slow:1@5*2.5,leave:0@8';
+      'kill:2@5, join@9,gpu-lost:4@11,server-kill@12,mute:1@13,nan:0@14,freeze:1@7+10s,cut:3@4+0.5s,slow:1@5*2.5,leave:0@8,lie:2@15,stale:3@16';
     expect(entries(script)).toEqual([
       { kind: 'kill', donor: 2, step: 5, text: 'kill:2@5' },
       { kind: 'join', step: 9, text: 'join@9' },
@@ -24,6 +24,8 @@ describe('the script', () => {
       { kind: 'cut', donor: 3, step: 4, seconds: 0.5, text: 'cut:3@4+0.5s' },
       { kind: 'slow', donor: 1, step: 5, factor: 2.5, text: 'slow:1@5*2.5' },
       { kind: 'leave', donor: 0, step: 8, text: 'leave:0@8' },
+      { kind: 'lie', donor: 2, step: 15, text: 'lie:2@15' },
+      { kind: 'stale', donor: 3, step: 16, text: 'stale:3@16' },
     ]);
   });
 
@@ -70,7 +72,7 @@ describe('faults', () => {
         freeze: (seconds) => begin(`freeze ${donor} for ${seconds}`),
         cut: (seconds) => begin(`cut ${donor} for ${seconds}`),
         slow: (times) => begin(`slow ${donor} by ${times}`),
-        sendNaN: (step) => begin(`nan ${donor} from ${step}`),
+        tamper: (kind, step) => begin(`${kind} ${donor} from ${step}`),
       }),
     );
     const rehearsal = new Rehearsal(donors, {

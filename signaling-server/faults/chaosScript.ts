@@ -5,8 +5,14 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { LEAST_SPEED } from '../../swarm/limits.ts';
 
-const DONOR_FAULTS = ['kill', 'gpu-lost', 'nan', 'mute', 'leave'] as const;
+/** What a donor that lies does to its tensors. */
+const TAMPER_FAULTS = ['nan', 'lie', 'stale'] as const;
+const DONOR_FAULTS = ['kill', 'gpu-lost', ...TAMPER_FAULTS, 'mute', 'leave'] as const;
 const PASSING_FAULTS = ['freeze', 'cut'] as const;
+
+export type TamperFault = (typeof TAMPER_FAULTS)[number];
+
+export const isTamperFault = (kind: string): kind is TamperFault => TAMPER_FAULTS.some((one) => one === kind);
 
 type ChaosFault =
   | { readonly kind: (typeof DONOR_FAULTS)[number]; readonly donor: number }

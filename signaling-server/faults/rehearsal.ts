@@ -3,7 +3,7 @@
  * (`--chaos`) and of the dashboard alike. Nobody else's tab is ever asked for anything.
  */
 import { monotonicMs } from '../monitoring/clock.ts';
-import type { ChaosEntry } from './chaosScript.ts';
+import { type ChaosEntry, isTamperFault, type TamperFault } from './chaosScript.ts';
 import { type FaultCost, FaultCosts } from './faultCosts.ts';
 
 /** What can be done to a donor: each resolves with true when it took effect, with false where it cannot. */
@@ -24,8 +24,8 @@ export interface RehearsedDonor {
   cut(seconds: number): Promise<boolean>;
   /** From now on its GPU work takes so many times as long as at first: its page's own control gives less of the GPU's time. */
   slow(times: number): Promise<boolean>;
-  /** From this step on what it sends is spoiled: takes effect with the first tensor. */
-  sendNaN(firstStep: number): Promise<boolean>;
+  /** From this step on what it sends is another thing than it ought to be: takes effect with the first tensor. */
+  tamper(kind: TamperFault, firstStep: number): Promise<boolean>;
 }
 
 interface RehearsalHost {
@@ -85,12 +85,13 @@ export class Rehearsal {
   async begin(entry: ChaosEntry, onAdmitted: (peer: string | null) => void = () => {}): Promise<boolean> {
     this.#hasBegun = true;
     // A newcomer costs something from its admission on, a liar from its first lie on.
-    if (entry.kind !== 'join' && entry.kind !== 'nan') this.#measure(entry);
+    const isLie = isTamperFault(entry.kind);
+    if (entry.kind !== 'join' && !isLie) this.#measure(entry);
     const took = await this.#do(entry, (peer) => {
       if (peer !== null) this.#costs.begin(entry, peer, this.nowMs());
       onAdmitted(peer);
     }).catch(() => false);
-    if (took && entry.kind === 'nan') this.#measure(entry);
+    if (took && isLie) this.#measure(entry);
     return took;
   }
 
@@ -132,7 +133,9 @@ export class Rehearsal {
       case 'slow':
         return donor.slow(entry.factor);
       case 'nan':
-        return donor.sendNaN(entry.step);
+      case 'lie':
+      case 'stale':
+        return donor.tamper(entry.kind, entry.step);
     }
   }
 }

@@ -11,7 +11,7 @@ import { type BrowserProgram, openChromium } from './chromium.ts';
 import { goOn, stopFor } from './donorProcesses.ts';
 import type { DonorTab, TabProcesses } from './donorTab.ts';
 import { openFirefox } from './firefox.ts';
-import { sendNaN } from './nanSender.ts';
+import { tamper } from './tamper.ts';
 
 /** Time from the browser's start to its admission. Cold starts of several at once take some seconds each. */
 const ADMISSION_LIMIT_MS = 120_000;
@@ -93,7 +93,7 @@ export async function openHeadlessDonor(
     freeze: async (seconds) => stopFor(renderer, seconds),
     cut: async (seconds) => stopFor(network, seconds),
     slow: async (times) => limits.speed / times >= LEAST_SPEED && setSpeed(tab, limits.speed / times),
-    sendNaN: (firstStep) => unlessOver(sendNaN(tab, firstStep)),
+    tamper: (kind, firstStep) => unlessOver(tamper(tab, kind, firstStep)),
     computes: () => until('computing'),
     close,
   });

@@ -25,7 +25,7 @@ function watch() {
     freeze: (seconds) => begin(`freeze ${name} ${seconds}`),
     cut: (seconds) => begin(`cut ${name} ${seconds}`),
     slow: (times) => begin(`slow ${name} ${times}`),
-    sendNaN: (step) => begin(`nan ${name} from ${step}`),
+    tamper: (kind, step) => begin(`${kind} ${name} from ${step}`),
   });
   const run = {
     phase: 'training' as ActiveRun['phase'],

@@ -72,6 +72,8 @@ export interface Stage {
   readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading>;
   /** The same as int8 codes; what they miss is left over for the next step. One at a time. */
   packGradient(block: BlockName, range: Range): Promise<Reading>;
+  /** In place of a range of this stage's gradient sum. */
+  writeGradient(block: BlockName, range: Range, sums: Float32Array): void;
   writeValues(block: BlockName, range: Range, values: Float32Array): void;
   /** Adds what int8 codes stand for. */
   addValues(block: BlockName, range: Range, codes: Float32Array): void;

@@ -1,6 +1,7 @@
 /** A step of one peer from its list, with a stage and shards that only note what is asked of them. */
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { invariant, peerId } from '../../../swarm/base.ts';
+import type { TensorKey } from '../../../swarm/messages/frame.ts';
 import { seated } from '../../../swarm/plan/plan.ts';
 import { equalSplit } from '../../../swarm/planner/equalSplit.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
@@ -39,6 +40,7 @@ async function stepOfFirst(
     readLoss: async () => reading,
     readGradient: async () => reading,
     packGradient: async () => reading,
+    writeGradient: note('write gradient'),
     writeValues: () => undefined,
     addValues: () => undefined,
     readValues: async () => reading,
@@ -134,6 +136,31 @@ test('[RE11] a replica computes while the values of the step before come, and re
   const first = await stepOfFirst(around, { copied });
   await first.run.train(first.actions);
   expect(first.notes).not.toContain('write value of layer.1');
+});
+
+test('a donor that lies changes its sums when all of them stand, before it sends or adds any', async () => {
+  const { run, notes, actions } = await stepOfFirst(() => ({}));
+  const made = (key: TensorKey, values: Float32Array): void => {
+    notes.push(`made ${key.kind} of ${key.step}`);
+    values.fill(1);
+  };
+  const itself = <T>(_key: TensorKey, values: T): T => values;
+  vi.stubGlobal('shoalTampering', { made, leaves: itself, reports: (report: unknown) => report });
+  onTestFinished(() => void vi.unstubAllGlobals());
+  await run.train(actions);
+  expect([...new Set(notes)]).toEqual([
+    ...['begin', 'forward', 'made activation of 0', 'send activation', 'receive gradient', 'backward'],
+    ...[
+      'made slice of 0',
+      'write gradient',
+      'receive slice',
+      'add received',
+      'report',
+      'committed',
+      'update',
+      'send values',
+    ],
+  ]);
 });
 
 test('[SC20] without a COMMIT in the list nothing is updated', async () => {

@@ -28,6 +28,7 @@ import { type OwnTurn, OwnTurns } from './ownTurns.ts';
 import type { Role } from './role.ts';
 import { addSlices, type SentSlices, said, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
+import { tampering, tamperWithSums } from './tampering.ts';
 import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplicas, sendValues } from './values.ts';
 
 /** A committed step is completed, whoever dies: these do not ask whether the step is still wanted. */
@@ -231,6 +232,7 @@ export class StepRun {
       case 'SEND_B':
         return this.#sendStream(action);
       case 'REDUCE':
+        await tamperWithSums(this.#role, action.stage, this.#step);
         return sendSlices(this.#role, action.stage, this.#step, this.#sentSlices, (...sent) =>
           this.#sendBeside(...sent),
         );
@@ -392,10 +394,13 @@ export class StepRun {
     look: (values: Float32Array<ArrayBuffer>) => T | Promise<T>,
     turn?: OwnTurn | null,
   ): Promise<T> {
-    const taken = reading.take((values) => ({
-      sent: Promise.all(to.map((one) => this.#around.send(one, key, values, turn?.come))),
-      seen: look(values),
-    }));
+    const taken = reading.take((values) => {
+      if (key.kind === 'activation' || key.kind === 'gradient') tampering()?.made(key, values);
+      return {
+        sent: Promise.all(to.map((one) => this.#around.send(one, key, values, turn?.come))),
+        seen: look(values),
+      };
+    });
     this.#around.readingBack?.(taken);
     const sent = taken.then((made) => made.sent);
     sent.catch(() => undefined); // awaited at the end of the step

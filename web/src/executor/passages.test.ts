@@ -33,6 +33,7 @@ const stage: Stage = {
   readLoss: async () => reading,
   readGradient: async () => reading,
   packGradient: async () => reading,
+  writeGradient: nothing,
   writeValues: nothing,
   addValues: nothing,
   readValues: async () => reading,

@@ -35,6 +35,7 @@ import { meteredFiles } from './runFiles.ts';
 import { sendEach, sendTensor } from './sendFrames.ts';
 import type { SessionParts, Ways } from './sessionParts.ts';
 import type { Surroundings } from './surroundings.ts';
+import { tampering } from './tampering.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
 import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
@@ -435,7 +436,7 @@ export class Session {
       ...(commitments && { commitments: () => commitments.digests() }),
       report: (message) => {
         this.#holding.added(step + 1);
-        this.#tell(message, role);
+        this.#tell(tampering()?.reports(message) ?? message, role);
         this.#meter.reported();
       },
       committed: () => {
@@ -472,8 +473,9 @@ export class Session {
   #sendTensor(signal: AbortSignal, ...[to, key, values, turn]: Parameters<Surroundings['send']>): Promise<void> {
     this.#check?.look(key, values);
     if (this.#run) this.#commitments?.look(key, values, this.#run.peer, true);
+    const leaving = tampering()?.leaves(key, values) ?? values;
     const sending = { traffic: this.#traffic, meter: this.#meter, ways: this.#parts.ways };
-    return sendTensor(to, key, values, sending, signal, turn);
+    return sendTensor(to, key, leaving, sending, signal, turn);
   }
 
   #answering(): ReturnType<AnswerHost['role']> {

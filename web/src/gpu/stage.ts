@@ -240,6 +240,10 @@ export class GpuStage implements Stage {
     return this.#readbacks.read(runs ?? [], this.proof);
   }
 
+  writeGradient(block: BlockName, range: Range, sums: Float32Array): void {
+    writeRange(this.#gpu.device, this.#arena(block), this.gradientsBuffer(block), range, sums);
+  }
+
   packGradient(block: BlockName, range: Range): Promise<Reading> {
     const place = { buffer: this.gradientsBuffer(block), arena: this.#arena(block) };
     return this.#readbacks.read([this.#coded.pack(place, range)], this.proof);

@@ -211,6 +211,11 @@ export class ExactStage implements Stage {
     return this.#device.read(this.gradient(name, range, unit));
   }
 
+  /** Nobody lies here. */
+  writeGradient(): never {
+    throw new Error('sums are made, never written');
+  }
+
   gradient(name: BlockName, [from, to]: Range, unit?: number): Values {
     const { width, vocabulary } = this.#model;
     const values = this.#values(name, unit);
