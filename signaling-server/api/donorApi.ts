@@ -27,6 +27,7 @@ const WARN_INTERVAL_MS = 60_000;
 const tokensParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
 const stateQuery = (kinds: readonly StateKind[]) => z.object({ kind: z.enum(kinds), from: countText, to: countText });
+const evidenceQuery = z.object({ audit: countText, place: countText });
 const uploadQuery = z.object({
   epoch: countText,
   step: countText,
@@ -71,7 +72,24 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
 
     api.get('/api/state/:checkpoint/:block', limited, stateSender(run, blobs));
     api.put('/api/state', limited, stateTaker(run));
+    api.put('/api/evidence', limited, evidenceTaker(run));
   });
+}
+
+/** Takes a tensor of an audit's evidence. */
+function evidenceTaker(run: ActiveRun) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
+    const query = evidenceQuery.safeParse(request.query);
+    const peer = run.reception.ofToken(bearer(request));
+    if (!query.success || peer === null) return problem(reply, 400, 'expected audit and place');
+    try {
+      return { hash: await run.evidence.take(peer, query.data, request.body) };
+    } catch (error) {
+      if (error instanceof UploadError) return problem(reply, error.status, error.message);
+      throw error;
+    }
+  };
 }
 
 /** Answers with a part of a checkpoint's state, to a donor whom the plan has read it. */

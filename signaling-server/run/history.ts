@@ -172,6 +172,11 @@ export class RunHistory implements RunObserver {
         this.#mayEnd.clear();
         this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
         return;
+      case 'convicted': {
+        const { peer, item, firstStep, evidence } = effect;
+        this.#add({ kind: 'convicted', peer, stage: item.stage, firstStep, evidence }, item.step);
+        return;
+      }
       case 'finished':
         this.#add({ kind: 'finished' });
         return;

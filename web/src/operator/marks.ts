@@ -16,6 +16,7 @@ export const EVENT_SIGNS: Readonly<Record<EventKind, EventSign>> = {
   rollBack: { glyph: '↩', word: 'Went back', tone: 'bad' },
   setAside: { glyph: '⊠', word: 'Gave up a checkpoint', tone: 'bad' },
   fault: { glyph: '⚡', word: 'Fault', tone: 'wait' },
+  convicted: { glyph: '⚖', word: 'Convicted', tone: 'bad' },
   finished: { glyph: '✓', word: 'Finished', tone: 'good' },
   failed: { glyph: '✕', word: 'Failed', tone: 'bad' },
   operator: { glyph: '☞', word: 'Operator', tone: 'wait' },

@@ -1,0 +1,139 @@
+/**
+ * Evidence of audits as donors upload it: each tensor once, from whom the plan has it, of its exact size, held in memory until
+ * the audit is over. Where all is here it is held against what both ends had committed to, and what the member computed is done
+ * again beside the server. What comes of it is an event. Rules AU in SPEC.md.
+ */
+import { createHash } from 'node:crypto';
+import { at, invariant, type PeerId } from '../../swarm/base.ts';
+import type { CoordinatorEvent, Effect } from '../../swarm/coordinator/events.ts';
+import type { DecisionEffect } from '../../swarm/decisions/events.ts';
+import type { Model } from '../../swarm/model/model.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
+import { type EvidencePiece, evidenceOf } from '../../swarm/ways/evidence.ts';
+import { bytesOf } from '../../swarm/ways/tensors.ts';
+import { UploadError } from '../donors/uploadCheck.ts';
+import type { BlobStore } from '../files/blobs.ts';
+import { messageOf } from '../files/errorWords.ts';
+import type { RunDocument } from '../store/runDocument.ts';
+import { type AuditTask, auditTask } from './auditTask.ts';
+import { AuditThread } from './auditThread.ts';
+
+type AskedAudit = Extract<Effect, { type: 'audit' }>;
+type Answer = Extract<CoordinatorEvent, { type: 'evidenceIn' | 'audited' }>;
+
+export interface EvidenceHost {
+  readonly document: RunDocument;
+  readonly model: Model;
+  readonly blobs: Pick<BlobStore, 'read'>;
+  planOf(epoch: number): Plan | null;
+  /** Audits that are under way. */
+  isWanted(audit: number): boolean;
+  answer(event: Answer): void;
+}
+
+/** One audit's. */
+export interface Collected {
+  readonly asked: AskedAudit;
+  readonly plan: Plan;
+  readonly pieces: readonly EvidencePiece[];
+  /** By their places; null: not here yet. */
+  readonly bodies: (Buffer | null)[];
+}
+
+const DIGEST_BYTES = 16;
+const digestOf = (body: Buffer): string =>
+  createHash('sha256').update(body).digest().subarray(0, DIGEST_BYTES).toString('base64url');
+
+export class Evidence {
+  readonly #host: EvidenceHost;
+  readonly #thread = new AuditThread();
+  readonly #collected = new Map<number, Collected>();
+
+  constructor(host: EvidenceHost) {
+    this.#host = host;
+  }
+
+  effect(effect: DecisionEffect): void {
+    if (effect.type === 'audit') this.#ask(effect);
+  }
+
+  close(): void {
+    this.#thread.close();
+  }
+
+  /** Its evidence may come from now on. */
+  #ask(asked: AskedAudit): void {
+    for (const audit of this.#collected.keys()) if (!this.#host.isWanted(audit)) this.#collected.delete(audit);
+    const plan = this.#host.planOf(asked.epoch);
+    if (plan === null) return; // the coordinator waits for it in vain, and gives it up
+    const pieces = evidenceOf(this.#host.model, plan, this.#size, asked);
+    this.#collected.set(asked.audit, { asked, plan, pieces, bodies: pieces.map(() => null) });
+  }
+
+  get #size() {
+    const { train, precision } = this.#host.document.file;
+    return { sequence: train.sequenceLength, wire: precision.wire };
+  }
+
+  /** Answers with the SHA-256 of what came; throws an `UploadError` where nobody waits for it from this donor. */
+  async take(
+    peer: PeerId,
+    { audit, place }: { readonly audit: number; readonly place: number },
+    body: AsyncIterable<Uint8Array>,
+  ): Promise<string> {
+    const found = this.#collected.get(audit);
+    const piece = found?.pieces[place];
+    if (!found || !this.#host.isWanted(audit)) throw new UploadError(410, 'that audit is over');
+    if (piece?.from !== peer) throw new UploadError(403, 'no such evidence was asked of this donor');
+    const bytes = await whole(body, bytesOf({ from: peer, to: peer, tensor: piece.tensor }));
+    if (found.bodies[place] === null) {
+      found.bodies[place] = bytes;
+      this.#came(found, peer);
+    }
+    return createHash('sha256').update(bytes).digest('hex');
+  }
+
+  #came(found: Collected, peer: PeerId): void {
+    const { asked, pieces, bodies } = found;
+    const isMissing = (place: number): boolean => bodies[place] === null;
+    if (pieces.some(({ from }, place) => from === peer && isMissing(place))) return;
+    this.#host.answer({ type: 'evidenceIn', audit: asked.audit, peer });
+    if (pieces.some((_, place) => isMissing(place))) return;
+    this.#collected.delete(asked.audit);
+    void this.#judge(found).then((judged) => this.#host.answer({ type: 'audited', audit: asked.audit, found: judged }));
+  }
+
+  async #judge(found: Collected): Promise<Extract<Answer, { type: 'audited' }>['found']> {
+    const { asked, pieces, bodies } = found;
+    const broken = pieces.findIndex((_, place) => {
+      const digest = asked.digests[place] ?? null;
+      return digest !== null && digestOf(at(bodies, place) ?? Buffer.alloc(0)) !== digest;
+    });
+    if (broken >= 0) return { result: 'broken', peer: at(pieces, broken).from };
+    try {
+      const task: AuditTask = await auditTask(found, this.#host);
+      const { agrees, worst, evidence } = await this.#thread.check(task);
+      if (agrees) return { result: 'agrees' };
+      invariant(worst, 'what differs is one of the tensors');
+      return { result: 'differs', microBatch: worst.microBatch, direction: worst.direction, evidence };
+    } catch (error) {
+      return { result: 'void', reason: messageOf(error) };
+    }
+  }
+}
+
+async function whole(body: AsyncIterable<Uint8Array>, sizeBytes: number): Promise<Buffer> {
+  const bytes = Buffer.alloc(sizeBytes);
+  let here = 0;
+  try {
+    for await (const chunk of body) {
+      if (here + chunk.length > sizeBytes) throw new UploadError(413, `a tensor of ${sizeBytes} bytes was asked for`);
+      bytes.set(chunk, here);
+      here += chunk.length;
+    }
+  } catch (error) {
+    throw error instanceof UploadError ? error : new UploadError(400, 'the upload was cut off');
+  }
+  if (here < sizeBytes) throw new UploadError(400, `the upload ended early: ${sizeBytes} bytes were asked for`);
+  return bytes;
+}
