@@ -1,7 +1,10 @@
 /** What an audit is done with, out of its evidence, the plan and the run's tokens: plain data that a thread can be given. */
-import { at, got, type Range } from '../../swarm/base.ts';
+
 import type { AuditCase, AuditedMicroBatch, BlockPart, SentTensor } from '../../swarm/audit/auditCase.ts';
+import { at, got, type Range } from '../../swarm/base.ts';
+import type { Effect } from '../../swarm/coordinator/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import {
   decodeShard,
   shardsOfWindow,
@@ -12,10 +15,21 @@ import {
   windowRows,
 } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
+import type { EvidencePiece } from '../../swarm/ways/evidence.ts';
 import type { TensorName } from '../../swarm/ways/passage.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { RunDocument } from '../store/runDocument.ts';
-import type { Collected } from './evidence.ts';
+
+export type AskedAudit = Extract<Effect, { type: 'audit' }>;
+
+/** What came of one audit's evidence. */
+export interface Collected {
+  readonly asked: AskedAudit;
+  readonly plan: Plan;
+  readonly pieces: readonly EvidencePiece[];
+  /** By their places; null: not here yet. */
+  readonly bodies: (Buffer | null)[];
+}
 
 /** The model is made anew where the audit is done. */
 export interface AuditTask extends Omit<AuditCase, 'model'> {
@@ -88,7 +102,9 @@ async function rowsOf([from, to]: Range, { document, model, blobs }: Run): Promi
       const { buffer, byteOffset, length } = await blobs.read(at(data.shards, index));
       shards.set(index, decodeShard(buffer.slice(byteOffset, byteOffset + length), data.bytesPerToken));
     }
-    rows.push(windowRows((index) => got(shards, index), data, window, { sequenceLength, vocabulary: model.vocabulary }));
+    rows.push(
+      windowRows((index) => got(shards, index), data, window, { sequenceLength, vocabulary: model.vocabulary }),
+    );
   }
   return {
     ids: joined(rows.map(({ ids }) => ids)),

@@ -4,9 +4,9 @@
  */
 import { parentPort, Worker } from 'node:worker_threads';
 import type { Command } from 'commander';
-import type { AuditOutcome } from '../../swarm/audit/auditCase.ts';
 import { audit } from '../../swarm/audit/audit.ts';
-import { invariant, refusal, type Result, success } from '../../swarm/base.ts';
+import type { AuditOutcome } from '../../swarm/audit/auditCase.ts';
+import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { modelToTrain } from '../../swarm/run/runFile.ts';
 import { messageOf } from '../files/errorWords.ts';
 import { COMMAND_FILE, IS_BUILT } from '../files/projectRoot.ts';
@@ -15,7 +15,7 @@ import type { AuditTask } from './auditTask.ts';
 const COMMAND = 'audit-thread';
 
 /** Rejects where it cannot be done. */
-export type CheckAudit = (task: AuditTask) => Promise<AuditOutcome>;
+type CheckAudit = (task: AuditTask) => Promise<AuditOutcome>;
 
 interface Asked {
   readonly number: number;
@@ -26,7 +26,7 @@ interface Answer {
   readonly outcome: Result<AuditOutcome>;
 }
 
-export const auditHere: CheckAudit = async ({ file, ...task }) => {
+const auditHere: CheckAudit = async ({ file, ...task }) => {
   const model = modelToTrain(file);
   if (!model.ok) throw new Error(model.reason);
   return audit({ ...task, model: model.value });

@@ -5,20 +5,19 @@
  */
 import { createHash } from 'node:crypto';
 import { at, invariant, type PeerId } from '../../swarm/base.ts';
-import type { CoordinatorEvent, Effect } from '../../swarm/coordinator/events.ts';
+import type { CoordinatorEvent } from '../../swarm/coordinator/events.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { type EvidencePiece, evidenceOf } from '../../swarm/ways/evidence.ts';
+import { evidenceOf } from '../../swarm/ways/evidence.ts';
 import { bytesOf } from '../../swarm/ways/tensors.ts';
 import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { messageOf } from '../files/errorWords.ts';
 import type { RunDocument } from '../store/runDocument.ts';
-import { type AuditTask, auditTask } from './auditTask.ts';
+import { type AskedAudit, type AuditTask, auditTask, type Collected } from './auditTask.ts';
 import { AuditThread } from './auditThread.ts';
 
-type AskedAudit = Extract<Effect, { type: 'audit' }>;
 type Answer = Extract<CoordinatorEvent, { type: 'evidenceIn' | 'audited' }>;
 
 export interface EvidenceHost {
@@ -29,15 +28,6 @@ export interface EvidenceHost {
   /** Audits that are under way. */
   isWanted(audit: number): boolean;
   answer(event: Answer): void;
-}
-
-/** One audit's. */
-export interface Collected {
-  readonly asked: AskedAudit;
-  readonly plan: Plan;
-  readonly pieces: readonly EvidencePiece[];
-  /** By their places; null: not here yet. */
-  readonly bodies: (Buffer | null)[];
 }
 
 const DIGEST_BYTES = 16;

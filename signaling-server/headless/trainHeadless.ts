@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import type { Conviction } from '../../swarm/coordinator/events.ts';
 import { type BrowserName, type DonorSpec, NO_LIMITS } from '../../swarm/limits.ts';
 import type { ModelRequests, RequestAnswer } from '../answers/modelRequests.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
@@ -14,7 +15,6 @@ import type { FaultCost } from '../faults/faultCosts.ts';
 import { newestOf, Rehearsal } from '../faults/rehearsal.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
-import type { Conviction } from '../../swarm/coordinator/events.ts';
 import type { RefusedDonor } from '../run/refusedDonors.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from './headless.ts';
 import { aborted } from './interrupt.ts';

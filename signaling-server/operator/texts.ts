@@ -12,7 +12,7 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { heldOutOf, type ListedText, TEXT_NAME, textFile } from '../../swarm/run/runDraft.ts';
 import { perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
-import { audit } from '../run/history.ts';
+import { addOperatorEvent } from '../run/history.ts';
 import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
 import type { Store } from '../store/store.ts';
 import { deed, deedText } from './deed.ts';
@@ -42,7 +42,7 @@ export function addTextUpload(api: FastifyInstance, { run, data, session }: Oper
     const saved = await saveText(data, query.data.name, request.body);
     const by = session.nameOf(request.headers.cookie);
     const said = deedText(deed('bring', 'brought', `text ${query.data.name} along`), saved.ok ? null : saved.reason);
-    audit(data.store, run.name, said, by, run.committedSteps, wallMs());
+    addOperatorEvent(data.store, run.name, said, by, run.committedSteps, wallMs());
     return saved.ok ? { ok: true, value: saved.value } : problem(reply, 409, saved.reason);
   });
 }

@@ -304,6 +304,13 @@ export class RunHistory implements RunObserver {
 }
 
 /** One line of the audit. `what`: in the past, without who did it. */
-export function audit(store: Store, run: string, what: string, session: string, step: number, nowMs: number): void {
+export function addOperatorEvent(
+  store: Store,
+  run: string,
+  what: string,
+  session: string,
+  step: number,
+  nowMs: number,
+): void {
   addHappened(store, run, { kind: OPERATOR_EVENT, what, session }, nowMs, step);
 }

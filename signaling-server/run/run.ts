@@ -24,8 +24,8 @@ import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { aloneBytes } from '../../swarm/planner/equalSplit.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
-import { Evidence, type EvidenceHost } from '../audits/evidence.ts';
 import { DonorAnswers, type DonorAnswersHost } from '../answers/donorAnswers.ts';
+import { Evidence, type EvidenceHost } from '../audits/evidence.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { compareCopy } from '../donors/copyComparison.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
@@ -39,7 +39,7 @@ import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
-import { audit } from './history.ts';
+import { addOperatorEvent } from './history.ts';
 import { Outlook } from './outlook.ts';
 import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
@@ -113,7 +113,13 @@ export class ActiveRun implements Observed {
     this.outlook = new Outlook(store);
     this.#sessions = sessions;
     this.evidence = new Evidence(this.#evidenceHost());
-    this.#observers = [...observers, this.evidence, this.guard, this.outlook, { effect: (effect) => this.#answer(effect), close }];
+    this.#observers = [
+      ...observers,
+      this.evidence,
+      this.guard,
+      this.outlook,
+      { effect: (effect) => this.#answer(effect), close },
+    ];
     this.answers = new DonorAnswers({
       vocabulary: this.model.vocabulary,
       nowMs: monotonicMs,
@@ -210,7 +216,7 @@ export class ActiveRun implements Observed {
     const { store } = this.#options;
     const reason = this.#loop.standsBecause;
     if (reason !== null) throw new NotKept(reason);
-    audit(store, this.name, COMMANDED[command], session, this.committedSteps, wallMs());
+    addOperatorEvent(store, this.name, COMMANDED[command], session, this.committedSteps, wallMs());
     if (command === 'stop') store.setOperatorPaused(this.name, true);
     if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain(true);
     this.#loop.dispatch({ type: 'operatorSaid', command });

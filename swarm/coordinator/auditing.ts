@@ -14,7 +14,7 @@ import {
   type EvidencePiece,
   evidenceBytes,
   evidenceOf,
-  isAlone,
+  isSeenByOthers,
 } from '../ways/evidence.ts';
 import {
   type Audits,
@@ -78,7 +78,7 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
   const pieces = evidenceOf(acceptedModel(config), plan, sizeOf(state), work);
   const sizeBytes = evidenceBytes(pieces);
   if (!hasRoom(state, audits, sizeBytes)) return miss(transition, 'notReached');
-  const digests = isAlone(plan, work) ? agreedDigests(state, phase, pieces) : null;
+  const digests = isSeenByOthers(plan, work) ? agreedDigests(state, phase, pieces) : null;
   if (digests === null) return miss(transition, 'void');
   const waitingFor = [...new Set(pieces.map(({ from }) => from))];
   const deadline = now + allowedFor('upload', seen) + longestUploadMs(sizeBytes);
@@ -161,10 +161,7 @@ export function evidenceIn(
   change(transition, { audits: { ...audits, pending } });
 }
 
-export function audited(
-  transition: Transition,
-  { audit, found }: Extract<CoordinatorEvent, { type: 'audited' }>,
-) {
+export function audited(transition: Transition, { audit, found }: Extract<CoordinatorEvent, { type: 'audited' }>) {
   const { audits } = transition.state;
   const over = audits?.pending.find((one) => one.audit === audit);
   if (audits === undefined || over === undefined) return;

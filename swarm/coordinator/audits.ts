@@ -43,7 +43,7 @@ interface AuditRecord {
 }
 
 /** What came of those that were drawn. void: what it needs did not come, or was undone. notReached: past the budget, or the queue. */
-export interface AuditCounts {
+interface AuditCounts {
   readonly agreed: number;
   readonly convicted: number;
   readonly void: number;

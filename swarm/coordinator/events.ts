@@ -369,7 +369,7 @@ export interface StoredShard {
 }
 
 /** What an audit looks at: one micro-batch's way through a stage. */
-export interface AuditedItem {
+interface AuditedItem {
   readonly step: number;
   readonly stage: number;
   /** Null: it is of all, in the gradient sums. */

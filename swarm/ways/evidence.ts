@@ -45,7 +45,7 @@ export const committedBy = (passages: readonly Passage[], peer: PeerId): readonl
   passages.filter(({ from, to }) => from === peer || to === peer);
 
 /** Who computes neighbouring stages sends nothing between them: there is nothing to be seen from outside. */
-export function isAlone(plan: Plan, { stage, peer }: AuditedWork): boolean {
+export function isSeenByOthers(plan: Plan, { stage, peer }: AuditedWork): boolean {
   return [stage - 1, stage + 1].every((other) => plan.stages[other]?.members.every((one) => one.peer !== peer) ?? true);
 }
 

@@ -100,7 +100,8 @@ const uploadedHash = async (response: Response): Promise<string> =>
   uploadAnswerSchema.parse(await response.json()).hash;
 
 function taken(path: string, response: Response): Response {
-  if (!response.ok) throw new Error(`${path.split('?')[0]} was answered with ${response.status} ${response.statusText}`);
+  if (!response.ok)
+    throw new Error(`${path.split('?')[0]} was answered with ${response.status} ${response.statusText}`);
   return response;
 }
 
