@@ -87,6 +87,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   /** Fixed number of donors, all of whom compute: no step before they are there. Null: whoever comes. */
   readonly expectedDonors?: number | null;
   readonly steps?: number;
+  /** In place of the run file's `trust.audit`. */
+  readonly audit?: number;
   readonly metricsPath?: string;
   /** Every event of the decisions is appended to it. */
   readonly recordPath?: string;

@@ -46,6 +46,14 @@ export const positive =
     throw badInput(`${name} must be a number above 0, not "${text}"`);
   };
 
+export const shareOption =
+  (name: string) =>
+  (text: string): number => {
+    const value = text.trim() === '' ? Number.NaN : Number(text);
+    if (value >= 0 && value <= 1) return value;
+    throw badInput(`${name} must be a number from 0 to 1, not "${text}"`);
+  };
+
 /** auto: whatever plan has the best predicted step time. */
 export type ScheduleWish = ScheduleName | 'auto';
 export const SCHEDULE_WISHES: readonly ScheduleWish[] = ['auto', ...SCHEDULE_NAMES];

@@ -43,6 +43,7 @@ import {
   RECORD_OPTION,
   SCHEDULE_WISHES,
   schedule,
+  shareOption,
   tryIt,
   wholeNumber,
 } from './options.ts';
@@ -55,6 +56,7 @@ interface SwarmOptions extends PlanOptions, Wanted {
   readonly steps?: number;
   readonly dataDir?: string;
   readonly seed?: number;
+  readonly audit?: number;
   readonly chaos?: string;
   readonly browser: BrowserName;
   readonly servers?: number;
@@ -89,10 +91,8 @@ export function addSwarmCommand(program: Command): void {
   planOptions(begun)
     .option('--plan <file>', 'use this plan; its peers are the donors in the order in which they are opened')
     .option('--seed <s>', 'in place of init.seed and data.seed', wholeNumber('--seed', 0))
-    .option(
-      '--chaos <script>',
-      'faults to cause, for example kill:2@5,freeze:1@7+10s,cut:1@4+20s,slow:1@5*3,leave:1@8,gpu-lost:0@11,nan:0@3,mute:2@6,join@9,server-kill@12',
-    )
+    .option('--audit <x>', 'share of the work that is done again, in place of trust.audit', shareOption('--audit'))
+    .option('--chaos <script>', 'faults to cause, for example kill:2@5,freeze:1@7+10s,slow:1@5*3,lie:0@3,join@9')
     .option('--report <file>', 'write what each fault cost, roll-backs, memory and who was removed, as JSON')
     .option('--record <file>', RECORD_OPTION)
     .option(
@@ -234,7 +234,7 @@ const serverOptions = ({ options, runName, donors, wishes }: Task): TrainingOpti
   runName,
   ...wishes,
   expectedDonors: donors,
-  ...given({ steps: options.steps, metricsPath: options.metrics, recordPath: options.record }),
+  ...given({ steps: options.steps, audit: options.audit, metricsPath: options.metrics, recordPath: options.record }),
 });
 
 async function trainInside(data: DataDirectory, task: Task, interrupt: Interrupt): Promise<Result<Trained>> {

@@ -25,7 +25,7 @@ interface Key {
 }
 
 /** Runs in the worker, and knows nothing but what is in it. How packed words lie is in swarm/wire.ts. */
-export function installTampering({ kind, firstStep }: { kind: TamperFault; firstStep: number }): Promise<boolean> {
+function installTampering({ kind, firstStep }: { kind: TamperFault; firstStep: number }): Promise<boolean> {
   return new Promise((resolve) => {
     /** No number as a float32, and in its low half none as a float16. */
     const NAN_BITS = 0x7fc07e00;

@@ -59,6 +59,7 @@ export interface TrainingOptions extends PlanWishes {
   /** No step before so many donors are there. */
   readonly expectedDonors: number;
   readonly steps?: number;
+  readonly audit?: number;
   readonly metricsPath?: string;
   readonly recordPath?: string;
 }

@@ -15,7 +15,7 @@ import { freeBut } from '../../swarm/islands/giving.ts';
 import { isRecorded, roundLength, turnAt, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { batchOf, optimizerOf, orderOf, type Train } from '../../swarm/run/runFile.ts';
+import { auditOf, batchOf, optimizerOf, orderOf, type Train } from '../../swarm/run/runFile.ts';
 import { parseManifest } from '../store/checkpointState.ts';
 import { type RunDocument, storedDocument, type WindowCounts, windowsOf } from '../store/runDocument.ts';
 import { timeUsed } from '../store/runTime.ts';
@@ -28,12 +28,15 @@ export interface RunTerms {
   readonly expectedDonors: number | null;
   /** Until so many steps stand committed; the run file's number where absent. */
   readonly steps?: number;
+  /** In place of the run file's `trust.audit`. */
+  readonly audit?: number;
   /** Absent: of text alone. */
   readonly windowCounts?: WindowCounts;
 }
 
 export function configOf(document: RunDocument, model: Model, { wishes, ...terms }: RunTerms): DecisionConfig {
   const { name, train, checkpoint, precision } = document.file;
+  const audit = auditOf(document.file, terms.audit);
   const run = {
     name,
     layers: model.layers,
@@ -48,6 +51,7 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
     ...countedRows(document, terms.windowCounts),
     capacity: capacityOf(model, wishes),
     expectedDonors: terms.expectedDonors,
+    ...(audit && { audit }),
   };
   const { state = {} } = document.file;
   return {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { modelOf, OPEN_STEPS, orderOf, parseRunFile, withSeed } from './runFile.ts';
+import { auditOf, modelOf, OPEN_STEPS, orderOf, parseRunFile, withSeed } from './runFile.ts';
 
 const model = { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 };
 const optimizer = { type: 'adamw', learningRate: 0.003, betas: [0.9, 0.95], epsilon: 1e-8 };
@@ -254,7 +254,7 @@ test.each<[path: string, value: unknown, sentence: string]>([
   [
     'extra',
     1,
-    'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision, state',
+    'extra is unknown: expected one of name, model, data, init, train, checkpoint, evaluation, precision, state, trust',
   ],
   [
     'train.batch',
@@ -292,6 +292,11 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['state.replicas', 4, 'state.replicas must be an integer from 0 to 3, not 4'],
   ['state.replicas', 0.5, 'state.replicas must be an integer from 0 to 3, not 0.5'],
   ['state.copies', 1, 'state.copies is unknown: expected one of replicas'],
+  ['trust', true, 'trust must be an object, not true'],
+  ['trust.audit', 1.5, 'trust.audit must be a number from 0 to 1, not 1.5'],
+  ['trust.audits', 1, 'trust.audits is unknown: expected one of audit, ends'],
+  ['trust.ends', 'mine', 'trust.ends must be "any" or "own", not "mine"'],
+  ['trust.ends', 'own', 'trust.ends must be "any": "own"'],
   ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
   ['precision.state', 'f16', 'precision.state must be "f32" or "int8", not "f16"'],
   ['precision.wire', 'f64', 'precision.wire must be "f32", "f16", "int8", "int4" or "auto", not "f64"'],
@@ -354,6 +359,18 @@ test('[WI30] precision.state int8 goes with float32 arithmetic', () => {
   expect(reason(changed('precision', { state: 'int8', compute: 'f16' }))).toBe(
     'run.json: precision.state "int8" needs precision.compute "f32": its codes are added to float32 values, which "f16" does not keep',
   );
+});
+
+test('a share of audits is bounded by what steps cost, unless the run file or the command says it', () => {
+  const share = (trust: object | undefined, asked?: number) => {
+    const parsed = parseRunFile(trust === undefined ? minimal : { ...minimal, trust }, 'run.json');
+    return parsed.ok ? auditOf(parsed.value, asked) : parsed.reason;
+  };
+  expect(share(undefined)).toEqual({ share: 0.05, isBounded: true });
+  expect(share({ ends: 'any' })).toEqual({ share: 0.05, isBounded: true });
+  expect(share({ audit: 0.05 })).toEqual({ share: 0.05, isBounded: false });
+  expect(share({ audit: 0.5 }, 1)).toEqual({ share: 1, isBounded: false });
+  expect([share({ audit: 0 }), share(undefined, 0)]).toEqual([null, null]);
 });
 
 test('what no person writes is refused before it is walked: values nested without end', () => {

@@ -279,6 +279,9 @@ function withShares(schedule: GivenSchedule): Schedule {
 /** What the files have: texts, or in each line of them one example. */
 const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
 
+/** Who may have the first and last stage, which see what is trained on. */
+const ENDS = ['any', 'own'] as const;
+
 const RUN_FILE = fields({
   // It names rows and folders: no separators, and never a leading dot.
   name: text('a name').regex(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/, {
@@ -310,6 +313,16 @@ const RUN_FILE = fields({
     state: z.enum(STATE_WIRES, { error: expecting('"f32" or "int8"') }).exactOptional(),
   }).default({ compute: 'f32', wire: 'f32' }),
   state: fields({ replicas: replicas.exactOptional() }).exactOptional(),
+  trust: fields({
+    audit: ratio.exactOptional(),
+    ends: z.enum(ENDS, { error: expecting('"any" or "own"') }).exactOptional(),
+  })
+    .refine(({ ends }) => ends !== 'own', {
+      path: ['ends'],
+      error:
+        'must be "any": "own", which keeps the first and last stage for the operator\'s own donors, is not supported yet',
+    })
+    .exactOptional(),
 });
 
 /** `fileName` opens every sentence. */
@@ -374,6 +387,18 @@ export const batchOf = ({ train, precision }: RunFile) => ({
   compute: precision.compute,
   ...stateWireOf({ precision }),
 });
+
+/** Of the work of a run of which nobody says it. */
+const AUDITED_SHARE = 0.05;
+
+/** Which share of donors' work is done again (`asked`: in place of the file's); bounded by what steps cost, unless somebody said it. Null: nothing is. */
+export function auditOf(
+  { trust }: Pick<RunFile, 'trust'>,
+  asked: number | undefined,
+): { readonly share: number; readonly isBounded: boolean } | null {
+  const said = asked ?? trust?.audit;
+  return said === 0 ? null : { share: said ?? AUDITED_SHARE, isBounded: said === undefined };
+}
 
 /** What updates its state; nothing: AdamW. */
 export const optimizerOf = ({ optimizer }: Pick<Train, 'optimizer'>): { readonly optimizer?: 'muon' } =>
