@@ -15,8 +15,11 @@ import {
   windowRows,
 } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { stepSchedule } from '../../swarm/schedule/lower.ts';
+import { policyOf } from '../../swarm/schedule/ownOrder.ts';
 import type { EvidencePiece } from '../../swarm/ways/evidence.ts';
 import type { TensorName } from '../../swarm/ways/passage.ts';
+import { gradientGain } from '../../swarm/wire.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { RunDocument } from '../store/runDocument.ts';
 
@@ -45,21 +48,24 @@ interface Run {
 export async function auditTask(found: Collected, run: Run): Promise<AuditTask> {
   const { asked, plan, pieces } = found;
   const { stage, peer, compute, lossScale, counted } = asked;
-  const { train, model } = run.document.file;
-  const { layers, members } = at(plan.stages, stage);
+  const { train, model, precision } = run.document.file;
+  const { layers } = at(plan.stages, stage);
   const samplesOf = new Map(plan.microBatches.map(({ id, samples }) => [id, samples]));
-  const carried = members.find((member) => member.peer === peer)?.microBatches ?? [];
+  const order = got(stepSchedule(plan), peer).flatMap((action) =>
+    action.op === 'B' && action.stage === stage ? action.microBatch : [],
+  );
   const isEnd = stage === 0 || stage === plan.stages.length - 1 || run.document.data.kind === 'rows';
   const microBatches: AuditedMicroBatch[] = [];
-  for (const id of carried) {
+  for (const id of order) {
     const samples = got(samplesOf, id);
     const first = asked.step * train.globalBatchSize;
     const tokens = isEnd ? await rowsOf([first + samples[0], first + samples[1]], run) : null;
     const sent = (kind: TensorName['kind'], to: number): SentTensor | null => sentTensor(found, kind, to, id);
+    const back = sent('gradient', stage - 1);
     microBatches.push({
       ...{ id, samples: samples[1] - samples[0], tokens },
       ...{ input: sent('activation', stage), output: sent('activation', stage + 1) },
-      ...{ gradient: sent('gradient', stage), inputGradient: sent('gradient', stage - 1) },
+      ...{ gradient: sent('gradient', stage), inputGradient: isOrdered(plan, back) ? back : null },
       lossSum: asked.losses.find(({ microBatch }) => microBatch === id)?.lossSum ?? null,
     });
   }
@@ -71,9 +77,14 @@ export async function auditTask(found: Collected, run: Run): Promise<AuditTask> 
     );
   return {
     ...{ file: { model, train }, layers, sequence: train.sequenceLength, compute, lossScale, counted },
+    gain: precision.compute === 'f16' ? 1 : gradientGain(counted),
     ...{ values: parts('values'), sums: parts('slice'), microBatches },
   };
 }
+
+/** What rounding to int8 misses goes on to the next micro-batch: the order of their backwards has to be known. */
+const isOrdered = (plan: Plan, sent: SentTensor | null): boolean =>
+  sent?.encoding !== 'int8' || policyOf(plan) === null;
 
 function sentTensor(found: Collected, kind: TensorName['kind'], to: number, id: number): SentTensor | null {
   const place = found.pieces.findIndex(

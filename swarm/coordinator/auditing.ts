@@ -49,15 +49,16 @@ const sizeOf = ({ config }: CoordinatorState) => ({ sequence: config.batch.seque
 
 /** As a step is committed: who uploads what it has of which audits. */
 export function drawAudits(transition: Transition, phase: Training, movedBytes: number): ReadonlyMap<PeerId, Evidence> {
-  const { config, audits: before, committedSteps } = transition.state;
-  const { plan } = phase.inForce;
+  const { config, audits: before } = transition.state;
+  const { step, inForce } = phase;
+  const { plan } = inForce;
   const asked = new Map<PeerId, Evidence>();
   if (before === undefined || config.audit === undefined || !isAudited(config, plan)) return asked;
   const { share } = config.audit;
   const seed = phase.reports.at(-1)?.chance;
-  const work = seed === undefined ? [] : drawn(before, plan, share, phase.step, seededRandom(seed));
+  const work = seed === undefined ? [] : drawn(before, plan, share, step, seededRandom(seed));
   change(transition, {
-    audits: withItems({ ...before, movedBytes: before.movedBytes + movedBytes }, plan, committedSteps, share),
+    audits: withItems({ ...before, movedBytes: before.movedBytes + movedBytes }, plan, step, share),
   });
   for (const one of work) {
     const audit = ask(transition, phase, one);

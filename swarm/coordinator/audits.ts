@@ -69,7 +69,7 @@ export const NO_AUDITS: Audits = {
 };
 
 /** Some of what the members of this plan do is done again. */
-export const isAudited = ({ audit, train }: CoordinatorConfig, plan: Plan): boolean =>
+export const isAudited = ({ audit, train }: Pick<CoordinatorConfig, 'audit' | 'train'>, plan: Plan): boolean =>
   audit !== undefined && audit.share > 0 && train.islands === undefined && isAuditable(plan);
 
 /** In a step: in an order of chance, so that a budget passes over everyone alike. */
