@@ -41,6 +41,11 @@ export const INT4_TILE = 32;
 export const INT4_TILE_WORDS = 1 + INT4_TILE / 8;
 /** Tiles whose rotations, six bits each, share a word: 26 words for 160 elements are 0.16 of float32. */
 export const INT4_TILES = 5;
+/** Between the least and the greatest value of a tile. */
+export const INT4_LEVELS = 15;
+/** Stands with the place that was swapped, where a tile is rotated. */
+export const INT4_ROTATED = 32;
+export const LARGEST_HALF = 65_504;
 const INT4_GROUP_WORDS = 1 + INT4_TILES * INT4_TILE_WORDS;
 
 export function packedWords(encoding: WireEncoding, elements: number): number {
@@ -90,6 +95,70 @@ export function unpackedInt8(words: Float32Array, elements: number): Float32Arra
     for (let i = start; i < Math.min(start + INT8_BLOCK, elements); i++) values[i] = scale * (codes[first + i] ?? 0);
   }
   return values;
+}
+
+/** The number that a half's bits stand for. */
+export function halfValue(bits: number): number {
+  const [exponent, mantissa] = [(bits >>> 10) & 31, bits & 1023];
+  const sign = bits & 0x8000 ? -1 : 1;
+  if (exponent === 31) return mantissa === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  return exponent === 0 ? sign * mantissa * 2 ** -24 : sign * (1024 + mantissa) * 2 ** (exponent - 25);
+}
+
+/** A float as a half has it, within a half's range. */
+export function asHalf(value: number): number {
+  const step = 2 ** (Math.max(-14, Math.floor(Math.log2(Math.abs(value)))) - 10);
+  return Math.max(-LARGEST_HALF, Math.min(LARGEST_HALF, roundToEven(value / step) * step));
+}
+
+/** The same of halves. */
+export function unpackedF16(words: Float32Array, elements: number): Float32Array<ArrayBuffer> {
+  const halves = new Uint16Array(words.buffer, words.byteOffset, 2 * words.length);
+  return Float32Array.from({ length: elements }, (_, i) => halfValue(halves[i] ?? 0));
+}
+
+/** The same of four-bit codes, as shaders/wire/packInt4.ts says. */
+export function unpackedInt4(floats: Float32Array, elements: number): Float32Array<ArrayBuffer> {
+  const packed = new Uint32Array(floats.buffer, floats.byteOffset, floats.length);
+  const word = (index: number): number => packed[index] ?? 0;
+  const values = new Float32Array(elements);
+  for (let tile = 0; INT4_TILE * tile < elements; tile++) {
+    const { rotations, words } = int4Places(tile);
+    const [low, high] = [halfValue(word(words) & 0xffff), halfValue(word(words) >>> 16)];
+    const own = Array.from({ length: INT4_TILE }, (_, j) => {
+      const level = (word(words + 1 + (j >> 3)) >>> (4 * (j % 8))) & 15;
+      return low + (level * (high - low)) / INT4_LEVELS;
+    });
+    const rotation = (word(rotations) >>> (6 * (tile % INT4_TILES))) & 63;
+    if (rotation >= INT4_ROTATED) {
+      rotateInt4(own);
+      swapWithFirst(own, rotation & 31);
+    }
+    values.set(own.slice(0, elements - INT4_TILE * tile), INT4_TILE * tile);
+  }
+  return values;
+}
+
+/** Words where a tile's rotation stands, and where its range and codes begin. */
+export function int4Places(tile: number): { readonly rotations: number; readonly words: number } {
+  const group = Math.floor(tile / INT4_TILES);
+  return { rotations: group * INT4_GROUP_WORDS, words: tile * INT4_TILE_WORDS + group + 1 };
+}
+
+export function swapWithFirst(values: number[], place: number): void {
+  [values[0], values[place]] = [values[place] ?? 0, values[0] ?? 0];
+}
+
+/** Its own inverse: the Hadamard matrix in Sylvester's order, / √32; float32 at every addition. */
+export function rotateInt4(values: number[]): void {
+  for (let half = 1; half < INT4_TILE; half *= 2)
+    for (let i = 0; i < INT4_TILE; i++) {
+      if (i & half) continue;
+      const [a, b] = [values[i] ?? 0, values[i + half] ?? 0];
+      values[i] = Math.fround(a + b);
+      values[i + half] = Math.fround(a - b);
+    }
+  for (let i = 0; i < INT4_TILE; i++) values[i] = Math.fround((values[i] ?? 0) * Math.fround(1 / Math.sqrt(INT4_TILE)));
 }
 
 function roundToEven(value: number): number {

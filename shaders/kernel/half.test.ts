@@ -1,6 +1,7 @@
 /** Half floats by the definition. */
 import { expect, test } from 'vitest';
-import { halfBits, halfValue } from './half.ts';
+import { halfValue } from '../../swarm/wire.ts';
+import { halfBits } from './half.ts';
 
 test('every half is the half of its own value', () => {
   const wrong = Array.from({ length: 0x10000 }, (_, bits) => bits).filter(

@@ -3,7 +3,8 @@
  * software family has no such form: SwiftShader has no shader-f16.
  */
 import { invariant } from '../../swarm/base.ts';
-import { halfBits, halfValue } from './half.ts';
+import { halfValue } from '../../swarm/wire.ts';
+import { halfBits } from './half.ts';
 import type { Arrays, Dims, Kernel } from './kernel.ts';
 
 const made = new WeakMap<Kernel, Kernel>();

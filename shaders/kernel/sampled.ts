@@ -4,7 +4,8 @@
  * every output is full of it before the run, so that an element that was left out is seen.
  */
 import { at, invariant, normal, seededRandom } from '../../swarm/base.ts';
-import { halfBits, halfValue } from './half.ts';
+import { halfValue } from '../../swarm/wire.ts';
+import { halfBits } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Drawn, Kernel, TensorSlot } from './kernel.ts';
 import { type BufferSlice, closeLaunch, createLaunch, encodeLaunch, type PipelineCache } from './launch.ts';
 import { emptyWaitOf, mapped } from './queueWait.ts';

@@ -8,8 +8,8 @@
  * it becomes, so the stores say it themselves.
  */
 import { invariant } from '../../swarm/base.ts';
+import { LARGEST_HALF } from '../../swarm/wire.ts';
 import { type DimsPlace, dimSlots } from './dims.ts';
-import { LARGEST_HALF } from './half.ts';
 import type { AdapterFamily, DimSlot, Dims, Kernel, Source, TensorSlot, Width } from './kernel.ts';
 
 /** Which of a kernel's texts a launch runs. */

@@ -4,7 +4,8 @@
  * Imports nothing of Node or the DOM beyond WebGPU.
  */
 import { invariant, normal, seededRandom } from '../../swarm/base.ts';
-import { halfBits, halfValue, LARGEST_HALF } from './half.ts';
+import { halfValue, LARGEST_HALF } from '../../swarm/wire.ts';
+import { halfBits } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, TensorSlot } from './kernel.ts';
 import { type BufferSlice, closeLaunch, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
 import { mapped } from './queueWait.ts';

@@ -1,8 +1,8 @@
 /** What four bits leave of a tensor: the references. */
 import { expect, test } from 'vitest';
 import { at, normal, seededRandom } from '../../swarm/base.ts';
-import { packedBytes } from '../../swarm/wire.ts';
-import { int4Key, packInt4, packInt4Drawn, rotate } from './packInt4.ts';
+import { packedBytes, rotateInt4 } from '../../swarm/wire.ts';
+import { int4Key, packInt4, packInt4Drawn } from './packInt4.ts';
 import { unpackInt4 } from './unpackInt4.ts';
 
 const GAIN = 2 ** 8;
@@ -44,13 +44,13 @@ test('[WI13] a tile without an outlier: every element within half of the 15 step
 test('[WI13] the rotation is the Hadamard matrix by √32, and its own inverse', () => {
   const values = Array.from(normals(32, 2));
   const rotated = [...values];
-  rotate(rotated);
+  rotateInt4(rotated);
   const parity = (bits: number): number => [0, 1, 2, 3, 4].reduce((sum, bit) => sum ^ ((bits >> bit) & 1), 0);
   for (let i = 0; i < 32; i++) {
     const expected = values.reduce((sum, value, j) => sum + (parity(i & j) ? -value : value), 0) / Math.sqrt(32);
     expect(at(rotated, i)).toBeCloseTo(expected, 5);
   }
-  rotate(rotated);
+  rotateInt4(rotated);
   for (const [i, value] of values.entries()) expect(at(rotated, i)).toBeCloseTo(value, 5);
 });
 

@@ -10,8 +10,19 @@
  * sum over micro-batches gets is right on average; the draw is a pure function of the key and the element's place.
  */
 import { at, mixed } from '../../swarm/base.ts';
-import { INT4_TILE, INT4_TILE_WORDS, INT4_TILES, packedWords } from '../../swarm/wire.ts';
-import { halfBits, halfValue } from '../kernel/half.ts';
+import {
+  halfValue,
+  INT4_LEVELS,
+  INT4_ROTATED,
+  INT4_TILE,
+  INT4_TILE_WORDS,
+  INT4_TILES,
+  int4Places,
+  packedWords,
+  rotateInt4,
+  swapWithFirst,
+} from '../../swarm/wire.ts';
+import { halfBits } from '../kernel/half.ts';
 import { type Arrays, type Dims, kernel, type Source } from '../kernel/kernel.ts';
 import { laneSource, laneWidth } from '../kernel/lanes.ts';
 import mixedText from '../kernel/mixed.wgsl?raw';
@@ -30,12 +41,9 @@ const CASES: readonly Case[] = [
   { n: 4096, gain: 2 ** 12 },
 ];
 
-/** Levels between the least and the greatest value of a tile. */
-const LEVELS = 15;
 const LEAST = 2 ** -100;
 const MOST = 2 ** 127;
 const NAN_RANGE = 0x7e00_7e00;
-const IS_ROTATED = 32;
 
 export const INT4_CONSTANTS = { TILES: INT4_TILES, TILE_WORDS: INT4_TILE_WORDS };
 
@@ -109,9 +117,9 @@ function packInt4Cpu(
     }
     const place = magnitudes.indexOf(largest);
     if (largest > 2 * Math.max(...magnitudes.toSpliced(place, 1))) {
-      packed[rotations] = (at(packed, rotations) | ((IS_ROTATED | place) << (6 * (number % INT4_TILES)))) >>> 0;
+      packed[rotations] = (at(packed, rotations) | ((INT4_ROTATED | place) << (6 * (number % INT4_TILES)))) >>> 0;
       swapWithFirst(values, place);
-      rotate(values);
+      rotateInt4(values);
     }
     const [lowBits, highBits] = [halfBits(Math.min(...values) || 0), halfBits(Math.max(...values) || 0)];
     packed[words] = lowBits + highBits * 0x10000;
@@ -128,33 +136,8 @@ function packInt4Cpu(
 
 /** The highest level that is not above the value, with `rounding` of a level added to it. */
 function levelOf(above: number, range: number, rounding: number): number {
-  const scaled = Math.fround(above * LEVELS);
+  const scaled = Math.fround(above * INT4_LEVELS);
   let level = 0;
-  while (level < LEVELS && scaled >= Math.fround(Math.fround(level + 1 - rounding) * range)) level++;
+  while (level < INT4_LEVELS && scaled >= Math.fround(Math.fround(level + 1 - rounding) * range)) level++;
   return level;
-}
-
-/** Words where a tile's rotation stands, and where its range and codes begin. */
-export function int4Places(tile: number): { readonly rotations: number; readonly words: number } {
-  const group = Math.floor(tile / INT4_TILES);
-  return {
-    rotations: group * (INT4_TILES * INT4_TILE_WORDS + 1),
-    words: tile * INT4_TILE_WORDS + group + 1,
-  };
-}
-
-export function swapWithFirst(values: number[], place: number): void {
-  [values[0], values[place]] = [at(values, place), at(values, 0)];
-}
-
-/** Its own inverse: the Hadamard matrix in Sylvester's order, / √32; float32 at every addition. */
-export function rotate(values: number[]): void {
-  for (let half = 1; half < INT4_TILE; half *= 2)
-    for (let i = 0; i < INT4_TILE; i++) {
-      if (i & half) continue;
-      const [a, b] = [at(values, i), at(values, i + half)];
-      values[i] = Math.fround(a + b);
-      values[i + half] = Math.fround(a - b);
-    }
-  for (let i = 0; i < INT4_TILE; i++) values[i] = Math.fround(at(values, i) * Math.fround(1 / Math.sqrt(INT4_TILE)));
 }

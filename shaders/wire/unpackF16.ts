@@ -1,6 +1,5 @@
 /** Floats from the halves of packF16, times gain (the inverse of the one they were packed with). */
-import { packedWords } from '../../swarm/wire.ts';
-import { halfValue } from '../kernel/half.ts';
+import { packedWords, unpackedF16 } from '../../swarm/wire.ts';
 import { kernel } from '../kernel/kernel.ts';
 import { laneSource, laneWidth } from '../kernel/lanes.ts';
 import { f32, half, read, readWrite, u32 } from '../kernel/slots.ts';
@@ -14,10 +13,8 @@ export const unpackF16 = kernel({
   sizes: ({ n }) => ({ packed: packedWords('f16', n), x: n }),
   source: (_family) => laneSource({ name: 'unpackF16', code, width: laneWidth(1) }, ({ n }) => packedWords('f16', n)),
   cpu({ packed, x }, { n, gain }) {
-    for (let i = 0; i < n; i++) {
-      const word = packed[Math.floor(i / 2)] ?? 0;
-      x[i] = halfValue(i % 2 === 0 ? word & 0xffff : word >>> 16) * gain;
-    }
+    const words = new Float32Array(packed.buffer, packed.byteOffset, packed.length);
+    for (const [i, value] of unpackedF16(words, n).entries()) x[i] = value * gain;
   },
   cases: [
     { n: 1, gain: 1 },

@@ -48,11 +48,13 @@ export interface AuditCase {
   readonly compute: Compute;
   /** Of all blocks of the stage, as they stood in the step; their parts join to whole blocks. */
   readonly values: readonly BlockPart[];
-  /** What the gradients of the step are multiplied with. */
+  /** What the gradients of the step are multiplied with; 1 in a run that does not ask for f16. */
   readonly lossScale: number;
+  /** By which gradients are multiplied before they become halves or int4: 1 in a run that asks for f16, else `gradientGain` of the step's rows. */
+  readonly gain: number;
   /** Rows of the whole step that count. */
   readonly counted: number;
-  /** All that the member did at the stage in this step, in its order. */
+  /** All that the member did at the stage in this step, in the order of its backwards. */
   readonly microBatches: readonly AuditedMicroBatch[];
   /** The member's gradient sums over its micro-batches, as float32; empty: they are not compared. */
   readonly sums: readonly BlockPart[];

@@ -5,7 +5,7 @@
  * Letters: N rows (sequences × T positions), C the model's width; a linear row has P columns in and Q out, its weight is
  * [P, Q] (inOut) or [Q, P] (outIn). The gradient of x is dx.
  */
-import { assertNever, at, got, invariant } from '../base.ts';
+import { assertNever, at, got, invariant, type Range } from '../base.ts';
 import type { Model, Operation } from '../model/model.ts';
 import { NO_TARGET, type WindowRows } from '../run/data.ts';
 import { attentionOf } from './attention.ts';
@@ -41,6 +41,8 @@ interface Shape {
   readonly positions: number;
   /** Positions that `next` may come to, whose queries, keys and values are kept; absent: there is no `next`. */
   readonly context?: number;
+  /** Of a stage alone, which has the embedding where they begin with the first, the head where they end with the last; absent: all. */
+  readonly layers?: Range;
 }
 
 /** An operation whose matrices are found: a step of a small model would otherwise look names up as long as it computes. */
@@ -58,6 +60,8 @@ export class Transformer {
   readonly #products: Products;
   readonly #shape: Shape;
   readonly #rows: readonly Row[];
+  /** Embedding, layers and head, numbered. */
+  readonly #blocks: Range;
   #backwards: readonly (() => void)[] | null = null;
   /** By block and name. */
   readonly #activations = new Map<string, Matrix>();
@@ -76,11 +80,32 @@ export class Transformer {
   /** The tensors are read where they are, each time. */
   constructor(model: Model, tensors: Matrices, products: Products, shape: Shape) {
     [this.#model, this.#tensors, this.#products, this.#shape] = [model, tensors, products, shape];
+    const [first, end] = shape.layers ?? [0, model.layers];
+    this.#blocks = [first === 0 ? 0 : first + 1, end === model.layers ? end + 2 : end + 1];
     this.#rows = [
       model.embedding,
       ...Array.from({ length: model.layers }, (_, index) => model.layer(index)),
       model.head,
-    ].flatMap((operations, block) => operations.map((operation) => this.#row(block, operation)));
+    ].flatMap((operations, block) =>
+      this.#blocks[0] <= block && block < this.#blocks[1]
+        ? operations.map((operation) => this.#row(block, operation))
+        : [],
+    );
+  }
+
+  /** Of a later stage: what the stage before it made, which is read here at each forward. */
+  get input(): Matrix {
+    return this.#activation(this.#blocks[0], 'x');
+  }
+
+  /** Of an earlier stage: what it makes for the one after it. */
+  get output(): Matrix {
+    return this.#activation(this.#blocks[1], 'x');
+  }
+
+  /** Of a later stage, by the last backward. */
+  get inputGradient(): Matrix {
+    return this.#slope(this.#blocks[0], 'x');
   }
 
   /** The loss of the windows; of the whole step's `divisor` targets that count, if these are a part of it. */
@@ -99,10 +124,11 @@ export class Transformer {
     return this.#loss;
   }
 
-  /** Gradients of the loss of the last forward. */
-  backward(): void {
+  /** Gradients of the loss of the last forward; of an earlier stage, from its output's. */
+  backward(outputGradient?: ArrayLike<number>): void {
     this.#backwards ??= this.#rows.map((row) => row.backward()).toReversed();
     for (const dx of [...this.gradients.values(), ...this.#slopes.values()]) dx.fill(0);
+    if (outputGradient) this.#slope(this.#blocks[1], 'x').set(outputGradient);
     for (const backward of this.#backwards) backward();
   }
 

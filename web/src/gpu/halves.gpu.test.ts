@@ -1,10 +1,11 @@
 /** Weights that are kept as halves, in and out at any element, on an adapter with shader-f16. */
 import { expect, test } from 'vitest';
-import { halfBits, halfValue } from '../../../shaders/kernel/half.ts';
+import { halfBits } from '../../../shaders/kernel/half.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { normal, seededRandom } from '../../../swarm/base.ts';
 import { arena, segmentsIn } from '../../../swarm/model/layout.ts';
 import type { Block } from '../../../swarm/model/model.ts';
+import { halfValue } from '../../../swarm/wire.ts';
 import { BufferSet, ReadbackPool } from './buffers.ts';
 import { canHalve } from './device.ts';
 import { gpuOf } from './engine.ts';

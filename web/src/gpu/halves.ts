@@ -4,12 +4,12 @@
  * words only. On the way out whole words are read, and what is more than the range is left away.
  */
 import { copyIn } from '../../../shaders/arrays/copy.ts';
-import { halfValue } from '../../../shaders/kernel/half.ts';
 import { inHalves } from '../../../shaders/kernel/inHalves.ts';
 import { closeLaunch, createLaunch, encodeLaunch, type Launch, resized } from '../../../shaders/kernel/launch.ts';
 import type { Variant } from '../../../shaders/kernel/text.ts';
 import { at, outside, type Range } from '../../../swarm/base.ts';
 import type { Segment } from '../../../swarm/model/layout.ts';
+import { halfValue } from '../../../swarm/wire.ts';
 import type { Reading } from '../executor/engine.ts';
 import { created, type ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
