@@ -27,7 +27,7 @@ const WARN_INTERVAL_MS = 60_000;
 const tokensParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
 const stateQuery = (kinds: readonly StateKind[]) => z.object({ kind: z.enum(kinds), from: countText, to: countText });
-const evidenceQuery = z.object({ audit: countText, place: countText });
+const evidenceQuery = z.object({ audit: countText });
 const uploadQuery = z.object({
   epoch: countText,
   step: countText,
@@ -76,15 +76,15 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
   });
 }
 
-/** Takes a tensor of an audit's evidence. */
+/** Takes what a donor has of an audit's evidence. */
 function evidenceTaker(run: ActiveRun) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
     const query = evidenceQuery.safeParse(request.query);
     const peer = run.reception.ofToken(bearer(request));
-    if (!query.success || peer === null) return problem(reply, 400, 'expected audit and place');
+    if (!query.success || peer === null) return problem(reply, 400, 'expected audit');
     try {
-      return { hash: await run.evidence.take(peer, query.data, request.body) };
+      return { hash: await run.evidence.take(peer, query.data.audit, request.body) };
     } catch (error) {
       if (error instanceof UploadError) return problem(reply, error.status, error.message);
       throw error;

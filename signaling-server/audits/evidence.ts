@@ -1,5 +1,5 @@
 /**
- * Evidence of audits as donors upload it: each tensor once, from whom the plan has it, of its exact size, held in memory until
+ * Evidence of audits as donors upload it: all of it that one donor owes at once, of its exact size, held in memory until
  * the audit is over. Where all is here it is held against what both ends had committed to, and what the member computed is done
  * again beside the server. What comes of it is an event. Rules AU in SPEC.md.
  */
@@ -9,8 +9,7 @@ import type { CoordinatorEvent } from '../../swarm/coordinator/events.ts';
 import type { DecisionEffect } from '../../swarm/decisions/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { evidenceOf } from '../../swarm/ways/evidence.ts';
-import { bytesOf } from '../../swarm/ways/tensors.ts';
+import { evidenceBytes, evidenceOf } from '../../swarm/ways/evidence.ts';
 import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { messageOf } from '../files/errorWords.ts';
@@ -65,32 +64,32 @@ export class Evidence {
     return { sequence: train.sequenceLength, wire: precision.wire };
   }
 
-  /** Answers with the SHA-256 of what came; throws an `UploadError` where nobody waits for it from this donor. */
-  async take(
-    peer: PeerId,
-    { audit, place }: { readonly audit: number; readonly place: number },
-    body: AsyncIterable<Uint8Array>,
-  ): Promise<string> {
+  /** All that a donor owes. Answers with the SHA-256 of what came; throws an `UploadError` where nobody waits for it from this donor. */
+  async take(peer: PeerId, audit: number, body: AsyncIterable<Uint8Array>): Promise<string> {
     const found = this.#collected.get(audit);
-    const piece = found?.pieces[place];
     if (!found || !this.#host.isWanted(audit)) throw new UploadError(410, 'that audit is over');
-    if (piece?.from !== peer) throw new UploadError(403, 'no such evidence was asked of this donor');
-    const bytes = await whole(body, bytesOf({ from: peer, to: peer, tensor: piece.tensor }));
-    if (found.bodies[place] === null) {
-      found.bodies[place] = bytes;
-      this.#came(found, peer);
-    }
+    const own = found.pieces.filter(({ from }) => from === peer);
+    if (own.length === 0) throw new UploadError(403, 'no evidence was asked of this donor');
+    const bytes = await whole(body, evidenceBytes(own));
+    this.#came(found, peer, bytes);
     return createHash('sha256').update(bytes).digest('hex');
   }
 
-  #came(found: Collected, peer: PeerId): void {
-    const { asked, pieces, bodies } = found;
-    const isMissing = (place: number): boolean => bodies[place] === null;
-    if (pieces.some(({ from }, place) => from === peer && isMissing(place))) return;
+  #came({ asked, pieces, bodies, ...found }: Collected, peer: PeerId, bytes: Buffer): void {
+    let done = 0;
+    for (const [place, piece] of pieces.entries()) {
+      if (piece.from !== peer) continue;
+      if (bodies[place]) return; // it came before
+      const end = done + evidenceBytes([piece]);
+      bodies[place] = bytes.subarray(done, end);
+      done = end;
+    }
     this.#host.answer({ type: 'evidenceIn', audit: asked.audit, peer });
-    if (pieces.some((_, place) => isMissing(place))) return;
+    if (bodies.includes(null)) return;
     this.#collected.delete(asked.audit);
-    void this.#judge(found).then((judged) => this.#host.answer({ type: 'audited', audit: asked.audit, found: judged }));
+    void this.#judge({ asked, pieces, bodies, ...found }).then((judged) =>
+      this.#host.answer({ type: 'audited', audit: asked.audit, found: judged }),
+    );
   }
 
   async #judge(found: Collected): Promise<Extract<Answer, { type: 'audited' }>['found']> {

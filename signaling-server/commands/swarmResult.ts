@@ -77,7 +77,11 @@ function write(path: string, text: string): void {
   writeFileSync(path, text);
 }
 
-function reportOf(store: Store, { runName, eventsBefore }: Ended, { chaos, memory, faults, refused, convictions }: Trained) {
+function reportOf(
+  store: Store,
+  { runName, eventsBefore }: Ended,
+  { chaos, memory, faults, refused, convictions }: Trained,
+) {
   const rollbacks = rollBacksSince(store, runName, eventsBefore);
   return { chaos, rollbacks, memory, faults, refused, convictions };
 }

@@ -129,20 +129,7 @@ export class ActiveRun implements Observed {
       committedSteps: () => this.committedSteps,
       inForce: () => this.#answeringPlan(),
     });
-    const host: LoopHost = {
-      perform: (effect) => this.#perform(effect),
-      tryDisk: () => options.blobs.tryDisk(),
-      stands: (reason) => {
-        this.warn(`The run stands: ${reason}. It goes on by itself when that is mended.`);
-        this.tellWatchers();
-      },
-      failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
-      handled: () => {
-        this.#watchers.changed();
-        this.answers.changed();
-      },
-    };
-    this.#loop = new DecisionLoop(config, startState(store, this, true), host, options.recorder ?? null);
+    this.#loop = new DecisionLoop(config, startState(store, this, true), this.#loopHost(), options.recorder ?? null);
     this.#watchers = new Watchers(store, () => this.#loop.state);
     const endGathering = (): void => this.#loop.dispatch({ type: 'gatheringEnded' });
     if (gatherLimitMs) this.#gatherTimer = setTimeout(endGathering, gatherLimitMs);
@@ -287,6 +274,22 @@ export class ActiveRun implements Observed {
     closeAll(this.#observers, this);
     this.reception.close();
     this.#options.release?.();
+  }
+
+  #loopHost(): LoopHost {
+    return {
+      perform: (effect) => this.#perform(effect),
+      tryDisk: () => this.#options.blobs.tryDisk(),
+      stands: (reason) => {
+        this.warn(`The run stands: ${reason}. It goes on by itself when that is mended.`);
+        this.tellWatchers();
+      },
+      failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
+      handled: () => {
+        this.#watchers.changed();
+        this.answers.changed();
+      },
+    };
   }
 
   #receptionHost(): ReceptionHost {

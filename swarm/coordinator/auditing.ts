@@ -38,7 +38,7 @@ import { change, donorOf, log, refuse, type Transition } from './transition.ts';
 /** Of the bytes that steps have moved, so much at most is evidence, where nobody said how much is to be audited. */
 const EVIDENCE_SHARE = 0.1;
 /** What waits for the one processor that checks it. */
-const MOST_PENDING = 16;
+const MOST_PENDING = 64;
 const MOST_PENDING_BYTES = 2 ** 29;
 /** Where all evidence is in: a check that takes longer is waited for no more. */
 const CHECK_MS = 600_000;

@@ -140,6 +140,16 @@ export const counted = (audits: Audits, what: keyof AuditCounts, by = 1): Audits
   counts: { ...audits.counts, [what]: audits.counts[what] + by },
 });
 
+export function auditsSentence({ counts }: Audits): string {
+  const { agreed, convicted, void: lost, notReached } = counts;
+  const missed = [
+    ...(lost > 0 ? [`${lost} came to nothing`] : []),
+    ...(notReached > 0 ? [`${notReached} were not reached`] : []),
+  ];
+  const said = [`${agreed} of its donors’ parts of steps agreed`, ...(convicted > 0 ? [`${convicted} did not`] : [])];
+  return `Done again by the server: ${[...said, ...missed].join(', ')}.`;
+}
+
 /** Those of steps that still stand, whose evidence may come; and records of who is here, or audited. */
 export function stillGoing(audits: Audits, committedSteps: number, here: (peer: PeerId) => boolean): Audits {
   const pending = audits.pending.filter(({ step, waitingFor }) => step < committedSteps && waitingFor.every(here));

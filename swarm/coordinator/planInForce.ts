@@ -7,6 +7,7 @@
 import type { PeerId } from '../base.ts';
 import { isMeeting, isRecorded } from '../islands/rounds.ts';
 import { peers } from '../plan/plan.ts';
+import { auditsSentence } from './audits.ts';
 import {
   awaitedCheckpoint,
   expectCheckpoint,
@@ -277,8 +278,9 @@ function finish(transition: Transition) {
   if (transition.state.config.own !== undefined) return endGroup(transition, 'over', 'every step is done');
   change(transition, { phase: { name: 'finished' } });
   release(transition, new Set());
-  const { donors, operator, committedSteps } = transition.state;
+  const { donors, operator, committedSteps, audits } = transition.state;
   log(transition, 'info', `The run is finished after ${committedSteps} steps.`);
+  if (audits && audits.drawn > 0) log(transition, 'info', auditsSentence(audits));
   send(
     transition,
     donors.map(({ peer }) => peer),

@@ -1,11 +1,11 @@
 /**
  * What this peer has of the evidence of audits: copied between a step's commit and its update, while nothing has changed yet,
- * and uploaded beside the training, one tensor after the other. Rules AU in SPEC.md.
+ * and uploaded beside the training, one audit after the other. Rules AU in SPEC.md.
  */
 import { at, got } from '../../../swarm/base.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
-import { type EvidencePiece, evidenceOf } from '../../../swarm/ways/evidence.ts';
+import { type EvidencePiece, evidenceBytes, evidenceOf } from '../../../swarm/ways/evidence.ts';
 import type { StreamSize } from '../../../swarm/ways/tensors.ts';
 import type { Commitments } from './commitments.ts';
 import type { Role } from './role.ts';
@@ -25,16 +25,19 @@ export class EvidenceUploads {
   ): Promise<void> {
     const { signal } = this.#abort;
     for (const { audit, stage, peer } of asked) {
-      const pieces = evidenceOf(role.model, role.plan, size, { stage, peer });
-      for (const [place, one] of pieces.entries()) {
-        if (one.from !== role.peer) continue;
-        const values = await copyOf({ role, step, size, commitments }, one);
-        this.#uploads = this.#uploads
-          .then(async () => {
-            if (!signal.aborted) await files.give(values, audit, place, signal);
-          })
-          .catch(() => undefined); // the server misses it at its deadline, or wants it no more
+      const own = evidenceOf(role.model, role.plan, size, { stage, peer }).filter(({ from }) => from === role.peer);
+      const all = new Float32Array(evidenceBytes(own) / Float32Array.BYTES_PER_ELEMENT);
+      let done = 0;
+      for (const piece of own) {
+        const values = await copyOf({ role, step, size, commitments }, piece);
+        all.set(values, done);
+        done += values.length;
       }
+      this.#uploads = this.#uploads
+        .then(async () => {
+          if (!signal.aborted) await files.give(all, audit, signal);
+        })
+        .catch(() => undefined); // the server misses it at its deadline, or wants it no more
     }
   }
 

@@ -19,8 +19,8 @@ export interface RunFiles {
    * once aborted.
    */
   upload(state: Float32Array, of: StateShard, signal: AbortSignal): Promise<string>;
-  /** The same of a tensor of an audit's evidence, by its place among all that the audit needs. */
-  give(values: Float32Array, audit: number, place: number, signal: AbortSignal): Promise<string>;
+  /** The same of all that this donor has of an audit's evidence, one tensor after the other. */
+  give(values: Float32Array, audit: number, signal: AbortSignal): Promise<string>;
 }
 
 /** A range of the state after `step` steps, as the commit of that epoch asked for it. */
@@ -88,7 +88,7 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
     },
     upload: (state, { epoch, step, block, range: [from, to] }, signal) =>
       put(`api/state?epoch=${epoch}&step=${step}&block=${block}&from=${from}&to=${to}`, state, signal),
-    give: (values, audit, place, signal) => put(`api/evidence?audit=${audit}&place=${place}`, values, signal),
+    give: (values, audit, signal) => put(`api/evidence?audit=${audit}`, values, signal),
   };
 }
 
