@@ -2,6 +2,10 @@
 
 import { geGluBackward, swiGluBackward } from './activation/gatedBackward.ts';
 import { geGluForward, swiGluForward } from './activation/gatedForward.ts';
+import { geluBackward } from './activation/geluBackward.ts';
+import { geluForward } from './activation/geluForward.ts';
+import { collectPart } from './adapter/collectPart.ts';
+import { spreadPart } from './adapter/spreadPart.ts';
 import { cachedAttention } from './answer/cachedAttention.ts';
 import { drawTokens } from './answer/drawTokens.ts';
 import { keepKeysValues } from './answer/keepKeysValues.ts';
@@ -54,6 +58,9 @@ const products: readonly Kernel[] = [
   matmul({ layout: 'NN' }),
   matmul({ layout: 'NN', epilogue: { accumulate: true } }),
   matmul({ layout: 'TN', epilogue: { accumulate: true } }),
+  // Of adapters.
+  matmul({ layout: 'NT', epilogue: { accumulate: true } }),
+  matmul({ layout: 'TN' }),
   // Of a table in pieces.
   matmul({ layout: 'NT', ofWider: true }),
   matmul({ layout: 'NN', ofWider: true }),
@@ -66,6 +73,7 @@ const products: readonly Kernel[] = [
   matmul({ layout: 'NT', fewRows: true }),
   matmul({ layout: 'NT', epilogue: { bias: true }, fewRows: true }),
   matmul({ layout: 'NT', epilogue: { residual: true }, fewRows: true }),
+  matmul({ layout: 'NT', epilogue: { accumulate: true }, fewRows: true }),
 ];
 
 export const kernels: readonly Kernel[] = [
@@ -98,6 +106,10 @@ export const kernels: readonly Kernel[] = [
   swiGluBackward,
   geGluForward,
   geGluBackward,
+  geluForward,
+  geluBackward,
+  spreadPart,
+  collectPart,
   crossEntropy,
   crossEntropyLoss,
   addInto,

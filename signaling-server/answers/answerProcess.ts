@@ -10,11 +10,11 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import type { Model } from '../../swarm/model/model.ts';
 import { type Sampling, tokensAfter } from '../../swarm/reference/generate.ts';
-import { modelOf } from '../../swarm/run/runFile.ts';
 import { BlobReader } from '../files/blobs.ts';
 import { messageOf } from '../files/errorWords.ts';
 import { COMMAND_FILE, IS_BUILT } from '../files/projectRoot.ts';
-import { checkpointWeights, parseManifest } from '../store/checkpointState.ts';
+import { wholeWeights } from '../store/baseStore.ts';
+import { parseManifest } from '../store/checkpointState.ts';
 import { parseDocument } from '../store/runDocument.ts';
 import { tensorsOf } from '../texts/sampleText.ts';
 
@@ -136,8 +136,7 @@ class AnswerWork {
 }
 
 function valuesOf(blobs: string, document: string, manifest: string): Values {
-  const model = modelOf(parseDocument(document).file);
-  const read = checkpointWeights(new BlobReader(blobs), parseManifest(manifest));
+  const { model, read } = wholeWeights(new BlobReader(blobs), parseDocument(document), parseManifest(manifest));
   return {
     model,
     elements: model.blocks.reduce((sum, { elements }) => sum + elements, 0),

@@ -5,7 +5,8 @@
  */
 import { join } from 'node:path';
 import { type Model, parameters } from '../../swarm/model/model.ts';
-import { modelOf } from '../../swarm/run/runFile.ts';
+import { wholeModelOf } from '../../swarm/run/runFile.ts';
+import { baseProblem } from '../store/baseStore.ts';
 import { manifestHashes, parseManifest, stateProblem } from '../store/checkpointState.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { parseDocument } from '../store/runDocument.ts';
@@ -92,7 +93,7 @@ export class ProcessorAnswerer implements Answerer {
     const found = this.#weightsFor(question);
     if (found === null) return notThere(`checkpoint ${question.step} of ${question.run} is not kept here`);
     const { step, document, manifest } = found;
-    const tooLarge = sizeProblem(modelOf(parseDocument(document).file), question);
+    const tooLarge = sizeProblem(wholeModelOf(parseDocument(document).file), question);
     if (tooLarge !== null) {
       leave();
       return refused({ of: 'tooLarge', sentence: tooLarge });
@@ -103,7 +104,7 @@ export class ProcessorAnswerer implements Answerer {
       void letGo();
       leave();
     };
-    const problem = this.#isClosed ? CLOSING : await stateProblem(blobs, parseManifest(manifest));
+    const problem = this.#isClosed ? CLOSING : await this.#problemOf(document, manifest);
     if (problem !== null) {
       void letGo();
       return notThere(problem);
@@ -133,6 +134,11 @@ export class ProcessorAnswerer implements Answerer {
     if (step === null) return { step: newest.committedSteps, document, manifest: newest.manifest };
     const manifest = store.checkpoint(run, step);
     return manifest === null ? null : { step, document, manifest };
+  }
+
+  async #problemOf(document: string, manifest: string): Promise<string | null> {
+    const { blobs } = this.#data;
+    return (await stateProblem(blobs, parseManifest(manifest))) ?? (await baseProblem(blobs, parseDocument(document)));
   }
 
   #started(task: Task, signal: AbortSignal, over: () => void): Running {

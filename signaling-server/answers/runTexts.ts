@@ -5,7 +5,7 @@
 
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { modelOf } from '../../swarm/run/runFile.ts';
+import { wholeModelOf } from '../../swarm/run/runFile.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { exportedTokenizer, storedText } from '../store/exportRun.ts';
 import { storedDocument } from '../store/runDocument.ts';
@@ -113,7 +113,7 @@ export class RunTexts {
   async #read(run: string): Promise<RunText> {
     const { store, blobs } = this.#data;
     const { file, tokenizer: stored } = storedDocument(store, run);
-    const model = modelOf(file);
+    const model = wholeModelOf(file);
     const own = stored.find(({ name }) => name === TOKENIZER_FILE);
     const shared = new SharedTokenizer(own === undefined ? null : blobs.path(own.hash));
     this.#tokenizers.set(run, shared);

@@ -1,5 +1,5 @@
 /**
- * What a donor fetches and sends over HTTP: token shards, state of a checkpoint, and the shards of the next one. Every
+ * What a donor fetches and sends over HTTP: token shards, pieces of a base, state of a checkpoint, and the shards of the next one. Every
  * call carries the token that `welcome` gave; sizes are bounded by the model before anything is read, and nothing large is
  * ever whole in memory: it goes between socket and disk piece by piece.
  */
@@ -24,7 +24,7 @@ const FLOAT_BYTES = 4;
 /** Donors try again and again while the disk is full. */
 const WARN_INTERVAL_MS = 60_000;
 
-const tokensParameters = z.object({ hash });
+const blobParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
 const stateQuery = (kinds: readonly StateKind[]) => z.object({ kind: z.enum(kinds), from: countText, to: countText });
 const evidenceQuery = z.object({ audit: countText });
@@ -37,7 +37,8 @@ const uploadQuery = z.object({
 });
 
 export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobStore): void {
-  const hashes = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
+  const tokens = new Set([...run.document.data.shards, ...(run.document.evaluation?.shards ?? [])]);
+  const base = new Set(run.document.base?.flatMap(({ pieces }) => pieces));
   // A token that nobody has is its address's call: else each made-up one would begin a count of its own.
   const keyGenerator = (request: FastifyRequest): string =>
     run.reception.ofToken(bearer(request)) ?? networkOf(request.ip);
@@ -59,17 +60,19 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       return failed(reply, error);
     });
 
-    api.get('/api/tokens/:hash', limited, async (request, reply) => {
-      const parameters = tokensParameters.safeParse(request.params);
-      if (!parameters.success || !hashes.has(parameters.data.hash)) return problem(reply, 404, 'no such tokens here');
-      const tokens = await blobs.read(parameters.data.hash);
-      run.counts.served('tokens', tokens.length);
-      return reply
-        .header('cache-control', `private, max-age=${YEAR_SECONDS}, immutable`)
-        .type('application/octet-stream')
-        .send(tokens);
-    });
-
+    const sendBlob = (path: string, kind: 'tokens' | 'base', hashes: ReadonlySet<string>, caching: string): void => {
+      api.get(`${path}/:hash`, limited, async (request, reply) => {
+        const parameters = blobParameters.safeParse(request.params);
+        if (!parameters.success || !hashes.has(parameters.data.hash))
+          return problem(reply, 404, `no such ${kind} here`);
+        const bytes = await blobs.read(parameters.data.hash);
+        run.counts.served(kind, bytes.length);
+        return reply.header('cache-control', caching).type('application/octet-stream').send(bytes);
+      });
+    };
+    sendBlob('/api/tokens', 'tokens', tokens, `private, max-age=${YEAR_SECONDS}, immutable`);
+    // A donor's page keeps its pieces itself.
+    sendBlob('/api/base', 'base', base, 'no-store');
     api.get('/api/state/:checkpoint/:block', limited, stateSender(run, blobs));
     api.put('/api/state', limited, stateTaker(run));
     api.put('/api/evidence', limited, evidenceTaker(run));

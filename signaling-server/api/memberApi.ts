@@ -8,6 +8,7 @@ import { peerId } from '../../swarm/base.ts';
 import type { About } from '../../swarm/messages/about.ts';
 import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
+import { stepTargets } from '../../swarm/run/data.ts';
 import type { OwnAnswers } from '../answers/processorAnswerer.ts';
 import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
@@ -69,11 +70,8 @@ export function addMemberApi(app: FastifyInstance, members: Members): void {
 function addRunCalls(app: FastifyInstance, { run, data, visible, own, site }: Members): void {
   const { store } = data;
   const samples = new PublicSamples(run, data, own);
-  const { globalBatchSize, sequenceLength } = run.facts.train;
-  const ofRun = () => ({
-    credits: store.memberCredit(run.name),
-    tokens: run.committedSteps * globalBatchSize * sequenceLength,
-  });
+  const targets = stepTargets(run.facts.data, run.facts.train);
+  const ofRun = () => ({ credits: store.memberCredit(run.name), tokens: run.committedSteps * targets });
   const ranked = keptWhile(
     () => site?.creditVersion() ?? store.version(),
     () => {
@@ -91,6 +89,7 @@ function addRunCalls(app: FastifyInstance, { run, data, visible, own, site }: Me
       name: run.facts.name,
       model: run.facts.model,
       train: run.facts.train,
+      stepTargets: targets,
       parameters: run.model.blocks.reduce((sum, { elements }) => sum + elements, 0),
       card: cardOf(store, run.name),
     }),

@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { invariant, success } from '../../swarm/base.ts';
-import { modelOf } from '../../swarm/run/runFile.ts';
 import { WORK_FOLDER } from '../files/projectRoot.ts';
 import { onInterrupt } from '../headless/interrupt.ts';
 import { trainingProgress } from '../headless/progress.ts';
 import { trainHeadless } from '../headless/trainHeadless.ts';
 import { openTrainingServer } from '../headless/trainingServer.ts';
 import { terminalLog } from '../monitoring/log.ts';
-import { checkpointWeights, parseManifest } from '../store/checkpointState.ts';
+import { wholeWeights } from '../store/baseStore.ts';
+import { parseManifest } from '../store/checkpointState.ts';
 import { addRun, type DataDirectory, whereKept } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { storedDocument } from '../store/runDocument.ts';
@@ -114,8 +114,8 @@ async function conclude(data: DataDirectory, runName: string): Promise<void> {
   if (!existsSync(folder)) need(await exportRun(data, runName, folder), failed);
   const checkpoint = store.newestCheckpoint(runName);
   invariant(checkpoint, `the finished run ${runName} has a checkpoint`);
-  const weights = checkpointWeights(blobs, parseManifest(checkpoint.manifest));
-  const text = await sampleText(modelOf(file), weights, SAMPLE);
+  const { model, read } = wholeWeights(blobs, storedDocument(store, runName), parseManifest(checkpoint.manifest));
+  const text = await sampleText(model, read, SAMPLE);
   const evaluations = store.evaluations(runName);
   const loss = (committedSteps: number): string => evaluations.get(committedSteps)?.toFixed(3) ?? 'unknown';
   // Beside what scripts read, and before it: its three lines are the last.

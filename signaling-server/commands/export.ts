@@ -1,6 +1,7 @@
 /** `shoal export`: the newest checkpoint of a run as a Hugging Face folder. */
 import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
+import { given } from '../../swarm/base.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { exportTarget } from '../weights/exportFolder.ts';
 import { badInput, mustHave, need } from './failure.ts';
@@ -11,6 +12,7 @@ interface ExportOptions {
   readonly dataDir?: string;
   readonly run?: string;
   readonly out?: string;
+  readonly merged?: boolean;
   readonly json?: boolean;
 }
 
@@ -23,6 +25,7 @@ export function addExportCommand(program: Command): void {
     .option('--data-dir <dir>', 'where the run is kept')
     .option('--run <name>', 'which run (default: the one that was active last)')
     .option('--out <dir>', 'the folder to write: new, or empty')
+    .option('--merged', 'of a run with an adapter: the whole model, the adapter added to its base')
     .option('--json', 'one JSON document')
     .addHelpText('after', tryIt(EXAMPLE, 'swarm'))
     .action(exportCommand);
@@ -40,7 +43,7 @@ async function exportCommand(options: ExportOptions): Promise<void> {
       throw badInput(
         `--data-dir ${dataDir} has no run yet: train one first (swarm --help), then for example: ${EXAMPLE}`,
       );
-    const folder = need(await exportRun(data, name, out), badInput);
+    const folder = need(await exportRun(data, name, out, given({ isMerged: options.merged })), badInput);
     const step = data.store.newestCheckpoint(name)?.committedSteps;
     process.stdout.write(
       options.json ? `${JSON.stringify({ run: name, step, folder })}\n` : `${name} after ${step} steps: ${folder}\n`,

@@ -18,6 +18,7 @@ import {
   TokenizerFault,
 } from '../texts/tokenizer.ts';
 import { TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
+import { ADAPTER_CONFIG } from '../weights/adapterFiles.ts';
 import { openWeights, type Weights } from '../weights/weights.ts';
 import { badInput, mustHave, need } from './failure.ts';
 import { tryIt, wholeNumber } from './options.ts';
@@ -62,6 +63,10 @@ async function sample(options: SampleOptions): Promise<void> {
   const weights = mustHave('--weights <dir>', options.weights, EXAMPLE);
   const prompt = mustHave('--prompt <text>', options.prompt, EXAMPLE);
   const config = join(weights, 'config.json');
+  if (existsSync(join(weights, ADAPTER_CONFIG)) && !existsSync(config))
+    throw badInput(
+      `--weights ${weights} has an adapter without its base: give the folder of the merged model, which export --merged or swarm --export-merged writes`,
+    );
   if (!existsSync(config))
     throw badInput(
       existsSync(weights)

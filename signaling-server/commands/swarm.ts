@@ -8,7 +8,7 @@ import { given, invariant, type Result, success } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
-import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
+import { modelOf, type RunFile, wholeModelOf } from '../../swarm/run/runFile.ts';
 import { ModelRequests, readModelRequests } from '../answers/modelRequests.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
@@ -81,6 +81,7 @@ export function addSwarmCommand(program: Command): void {
     )
     .option('--metrics <file>', 'write one JSON line for each step; an existing file is replaced')
     .option('--export <dir>', 'write the trained weights as a Hugging Face folder')
+    .option('--export-merged <dir>', 'of a run with an adapter: write the whole model, the adapter added to its base')
     .option('--data-dir <dir>', 'keep the run here, and continue it if it is there (default: a temporary folder)')
     .option('--stages <p>', 'split the model into this many pipeline stages', wholeNumber('--stages', 1))
     .option(
@@ -180,7 +181,8 @@ async function checkPlaces({ metrics, report, requests, answers, ...options }: S
     const fault = path === undefined ? null : filePlaceFault(path);
     if (fault !== null) throw badInput(`${name}: ${fault}`);
   }
-  if (options.export !== undefined) need(await exportTarget(options.export), badInput);
+  for (const folder of [options.export, options.exportMerged])
+    if (folder !== undefined) need(await exportTarget(folder), badInput);
   if (options.dataDir !== undefined && options.servers !== undefined)
     throw badInput('--data-dir: what several servers keep is in a NATS of their own: leave it out beside --servers');
   if (options.dataDir === '') throw badInput('--data-dir: an empty path: a folder was expected');
@@ -207,8 +209,7 @@ interface Task extends Terms {
 async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
   const file = need(await trainedRun(need(await readRunFile(path), badInput), path), badInput);
   checkSteps(file, path, options);
-  const noRoom = options.export === undefined ? null : exportRoomFault(options.export, modelOf(file));
-  if (noRoom !== null) throw badInput(`--export: ${noRoom}`);
+  checkExports(file, path, options);
   const { donors, wishes } = await choosePlan(options, file, path);
   const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);
   const browserOf = (donor: number): BrowserName => options.donor?.[donor]?.browser ?? options.browser;
@@ -305,8 +306,29 @@ async function train(
 const quoted = (word: string): string => (/^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 /** The command that exports later what could not be exported now. */
-const exportWords = (directory: string, { options, runName }: Task): string =>
-  `shoal export --data-dir ${quoted(directory)} --run ${runName} --out ${quoted(options.export ?? '')}`;
+function exportWords(directory: string, { options, runName }: Task): string {
+  const command = (folder: string): string =>
+    `shoal export --data-dir ${quoted(directory)} --run ${runName} --out ${quoted(folder)}`;
+  if (options.exportMerged === undefined) return command(options.export ?? '');
+  return [
+    ...(options.export === undefined ? [] : [command(options.export)]),
+    `${command(options.exportMerged)} --merged`,
+  ].join('; ');
+}
+
+/** That what is to be exported can be, and has room. */
+function checkExports(file: RunFile, path: string, options: SwarmOptions): void {
+  if (options.exportMerged !== undefined && file.train.adapter === undefined)
+    throw badInput(`--export-merged: ${path} has no train.adapter that could be merged; --export writes its weights`);
+  const folders = {
+    export: [options.export, modelOf(file)],
+    'export-merged': [options.exportMerged, wholeModelOf(file)],
+  } as const;
+  for (const [name, [folder, model]] of Object.entries(folders)) {
+    const noRoom = folder === undefined ? null : exportRoomFault(folder, model);
+    if (noRoom !== null) throw badInput(`--${name}: ${noRoom}`);
+  }
+}
 
 function checkSteps({ train, evaluation }: RunFile, path: string, { steps, untilLoss }: SwarmOptions): void {
   if (untilLoss !== undefined && !evaluation)

@@ -22,6 +22,7 @@ export interface Wanted {
   readonly report?: string;
   readonly answers?: string;
   readonly export?: string;
+  readonly exportMerged?: string;
   readonly record?: string;
   readonly untilLoss?: number;
   readonly timeLimit?: number;
@@ -52,7 +53,8 @@ export async function conclude(data: DataDirectory, ended: Ended, trained: Train
     write(options.answers, trained.answers.map((answer) => `${JSON.stringify(answer)}\n`).join(''));
   const stopped = `stopped after ${counted(trained.committedSteps, 'step')}, before the end of the run`;
   if (outcome === 'interrupted') throw failed(stopped);
-  const notExported = options.export === undefined ? null : await exported(data, runName, options.export);
+  const notExported =
+    (await exported(data, runName, options.export)) ?? (await exported(data, runName, options.exportMerged, true));
   const failure = failureOf(data.store, ended, trained);
   const summary = summaryOf(data.store, ended, trained, failure);
   if (options.json) process.stdout.write(`${JSON.stringify({ ...summary, ...report })}\n`);
@@ -65,8 +67,14 @@ export async function conclude(data: DataDirectory, ended: Ended, trained: Train
   return null;
 }
 
-async function exported(data: DataDirectory, run: string, folder: string): Promise<string | null> {
-  const done = await exportRun(data, run, folder).catch((error: unknown) => refusal(messageOf(error)));
+async function exported(
+  data: DataDirectory,
+  run: string,
+  folder: string | undefined,
+  isMerged = false,
+): Promise<string | null> {
+  if (folder === undefined) return null;
+  const done = await exportRun(data, run, folder, { isMerged }).catch((error: unknown) => refusal(messageOf(error)));
   if (!done.ok) return done.reason;
   terminalLog()('info', `exported to ${done.value}`);
   return null;
@@ -103,7 +111,7 @@ function summaryOf(store: Store, { options, runName }: Ended, trained: Trained, 
   const tokens = steps.reduce((sum, step) => sum + step.tokens, 0);
   const stepSeconds = steps.reduce((sum, step) => sum + step.seconds, 0);
   const paths = { metrics: options.metrics, report: options.report, export: options.export };
-  const others = { answers: options.answers, record: options.record };
+  const others = { exportMerged: options.exportMerged, answers: options.answers, record: options.record };
   const files = Object.entries({ ...paths, ...others }).flatMap(([name, path]) =>
     path === undefined ? [] : [[name, resolve(path)] as const],
   );

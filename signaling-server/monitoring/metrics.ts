@@ -24,7 +24,7 @@ const ANSWERED_BY = ['donors', 'server'] as const;
 /** Counts of a run since this server began. */
 export class RunCounts {
   readonly #registry = new Registry<typeof METRICS_TYPE | typeof OPEN_METRICS_TYPE>();
-  readonly #served: Record<ServedKind, number> = { tokens: 0, state: 0, checkpoint: 0 };
+  readonly #served: Record<ServedKind, number> = { tokens: 0, state: 0, base: 0, checkpoint: 0 };
   readonly #commits = this.#counter('shoal_committed_steps_total', 'Commits, also of steps done again.');
   readonly #tokens = this.#counter('shoal_committed_tokens_total', 'Tokens of these commits.');
   readonly #rollBacks = this.#counter('shoal_roll_backs_total', 'Returns to a checkpoint.');
@@ -34,7 +34,7 @@ export class RunCounts {
   ]);
   readonly #servedBytes = this.#counter(
     'shoal_server_bytes_total',
-    'Tokens and state to donors, checkpoints from them.',
+    'Tokens, state and a base to donors, checkpoints from them.',
     ['kind'],
   );
   readonly #refused = this.#counter('shoal_refused_total', 'Refused by reason.', ['reason']);

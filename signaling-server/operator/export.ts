@@ -49,7 +49,7 @@ export async function sendExport(
     underWay.set(data, (underWay.get(data) ?? 1) - 1);
     void rm(folder, { recursive: true, force: true });
   });
-  const written = await exportRun(data, run, folder, step, generation).catch((error: unknown) => {
+  const written = await exportRun(data, run, folder, { step, generation }).catch((error: unknown) => {
     files.destroy();
     throw error;
   });

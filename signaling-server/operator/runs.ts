@@ -39,7 +39,7 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
       globalBatchSize: file.train.globalBatchSize,
       sequenceLength: file.train.sequenceLength,
       learningRate: file.train.optimizer.learningRate,
-      dataTokens: data.kind === 'rows' ? data.tokens / 3 : data.tokens,
+      dataTokens: data.countedRows ?? data.tokens,
       checkpoints: store.checkpoints(name).map((checkpoint) => ({
         ...checkpoint,
         samplesAfter: samples.filter((sample) => sample.committedSteps > checkpoint.committedSteps).length,

@@ -23,6 +23,7 @@ import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { aloneBytes } from '../../swarm/planner/equalSplit.ts';
+import { stepTargets } from '../../swarm/run/data.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { DonorAnswers, type DonorAnswersHost } from '../answers/donorAnswers.ts';
 import { Evidence, type EvidenceHost } from '../audits/evidence.ts';
@@ -512,7 +513,8 @@ async function searched(
  */
 export function runWant(run: ActiveRun, connected: number): RunWant {
   const { phase, committedSteps, steps, tokensPerSecond, donors } = run.snapshot();
-  const { globalBatchSize, sequenceLength } = run.facts.train;
+  const { data, train } = run.facts;
+  const { globalBatchSize, sequenceLength } = train;
   const measured = run.donors();
   const coming = Math.max(0, connected - measured.length);
   const computing = donors.filter(({ state }) => state === 'computing').length;
@@ -523,7 +525,7 @@ export function runWant(run: ActiveRun, connected: number): RunWant {
     // Nobody is measured, and those who come are enough: it is about to begin.
     if (missing > 0 || coming === 0) return { ...said, missingBytes: Math.max(1, missing), secondsLeft: null };
   }
-  const tokensLeft = (steps - committedSteps) * globalBatchSize * sequenceLength;
+  const tokensLeft = (steps - committedSteps) * stepTargets(data, train);
   const secondsLeft = tokensPerSecond ? tokensLeft / tokensPerSecond : null;
   const share = computing > 0 ? computing / (computing + coming) : 1;
   return { ...said, missingBytes: null, secondsLeft: secondsLeft === null ? null : secondsLeft * share };

@@ -5,6 +5,7 @@
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { NamedCredit } from '../../swarm/messages/leaderboard.ts';
 import { neededMost, type RunWant, USUAL_DONOR_BYTES } from '../../swarm/messages/neededMost.ts';
+import { stepTargets } from '../../swarm/run/data.ts';
 import type { KeptLosses } from '../donors/keptLosses.ts';
 import type { WrongInvitations } from '../donors/wrongInvitations.ts';
 import { calledFor, isOfTheSite } from '../http/calledFor.ts';
@@ -254,8 +255,8 @@ export class Rooms {
     const credits = new Map<string, NamedCredit>();
     let tokens = 0;
     for (const { name, store } of this.#active()) {
-      const { globalBatchSize, sequenceLength } = storedDocument(store, name).file.train;
-      tokens += store.committedSteps(name) * globalBatchSize * sequenceLength;
+      const { file, data } = storedDocument(store, name);
+      tokens += store.committedSteps(name) * stepTargets(data, file.train);
       for (const { id, tokens: given } of store.memberCredit(name)) {
         const member = names.member(id); // null: the name was given up
         if (member !== null) credits.set(id, { ...member, tokens: given + (credits.get(id)?.tokens ?? 0) });

@@ -18,6 +18,7 @@ import { GENERATION_CONFIG_FILE } from '../texts/endTokens.ts';
 import { hashSources } from '../texts/sources.ts';
 import { type FileProgress, prepareTokens, type StoredFile } from '../texts/tokens.ts';
 import { openInitialWeights } from '../weights/initialWeights.ts';
+import { storeBase } from './baseStore.ts';
 import { type Manifest, manifestHashes, parseManifest, storeInitialState } from './checkpointState.ts';
 import { IS_ASIDE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
@@ -161,15 +162,19 @@ async function storeContent(
 ): Promise<Result<{ readonly document: RunDocument; readonly manifest: Manifest }>> {
   const weights = await openInitialWeights(file, path);
   if (!weights.ok) return weights;
-  const { model, tensorNames } = weights.value;
+  const { file: own, trained, base } = weights.value;
   try {
     const tokens = await prepareTokens(file, path, blobs, options);
     if (!tokens.ok) return tokens;
-    const manifest = await storeInitialState(blobs, model, weights.value);
-    if (!manifest.ok) return refusal(`${path}: init ${manifest.reason}`);
+    const manifest = await storeInitialState(blobs, trained.model, trained);
+    if (!manifest.ok) return refusal(`${path}: ${base === null ? 'init' : 'train.adapter.init'} ${manifest.reason}`);
+    const standing = base && (await storeBase(blobs, own, base));
+    if (standing?.ok === false) return refusal(`${path}: init ${standing.reason}`);
     const tokenizer = [...tokens.value.tokenizer, ...(await storedGeneration(file, path, blobs))];
-    const document: RunDocument = { file: { ...file, model: model.config }, ...tokens.value, tokenizer, tensorNames };
-    return success({ document, manifest: manifest.value });
+    const { tensorNames } = base ?? trained;
+    const document: RunDocument = { file: own, ...tokens.value, tokenizer, tensorNames };
+    const whole = standing === null ? document : { ...document, base: standing.value };
+    return success({ document: whole, manifest: manifest.value });
   } finally {
     await weights.value.close();
   }

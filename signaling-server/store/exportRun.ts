@@ -1,11 +1,13 @@
-/** The newest checkpoint of a run as a Hugging Face folder. */
+/** The newest checkpoint of a run as a Hugging Face folder; with an adapter as PEFT's, or merged into its base. */
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { type Model, parameters } from '../../swarm/model/model.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { TOKENIZER_FILE } from '../texts/tokenizer.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE, tokenizerConfig } from '../texts/tokenizerConfig.ts';
+import { adapterConfig, peftNames } from '../weights/adapterFiles.ts';
 import { exportFolder, type OtherFile } from '../weights/exportFolder.ts';
-import { checkpointWeights, manifestHashes, parseManifest, stateProblem } from './checkpointState.ts';
+import { baseProblem, wholeWeights } from './baseStore.ts';
+import { checkpointWeights, type Manifest, manifestHashes, parseManifest, stateProblem } from './checkpointState.ts';
 import type { DataDirectory } from './dataDirectory.ts';
 import { modelCard } from './modelCard.ts';
 import { cardOf } from './runCard.ts';
@@ -36,36 +38,46 @@ export function exportedCheckpoint(
   return success({ document, manifest, committedSteps: step });
 }
 
-/** Of the newest checkpoint, of that after `step` steps, or of the former one of `generation`. Answers with the folder's path. */
+interface Wish {
+  /** Absent: the newest. */
+  readonly step?: number | undefined;
+  /** Of a former checkpoint. */
+  readonly generation?: number | undefined;
+  /** An adapter is added to its base, and the whole model is written. */
+  readonly isMerged?: boolean;
+}
+
+/** Answers with the folder's path. */
 export async function exportRun(
   { store, blobs }: DataDirectory,
   name: string,
   target: string,
-  step?: number,
-  generation?: number,
+  { step, generation, isMerged = false }: Wish = {},
 ): Promise<Result<string>> {
   const found = exportedCheckpoint({ store }, name, step, generation);
   if (!found.ok) return found;
   const { committedSteps: committed } = found.value;
-  const { file, tensorNames, tokenizer } = parseDocument(found.value.document);
-  const model = modelOf(file);
+  const document = parseDocument(found.value.document);
+  const { file, data, tokenizer } = document;
+  const { adapter } = file.train;
+  if (isMerged && adapter === undefined) return refusal(`${name} has no adapter that could be merged into a base`);
   const manifest = parseManifest(found.value.manifest);
+  const written = writtenOf(document, isMerged, blobs, manifest);
+  const { model } = written;
   // The run goes on meanwhile, and newer states supersede this one.
   const letGo = blobs.hold(manifestHashes(manifest));
   try {
-    const problem = await stateProblem(blobs, manifest);
+    const problem = (await stateProblem(blobs, manifest)) ?? (isMerged ? await baseProblem(blobs, document) : null);
     if (problem !== null) return refusal(problem);
     const readme = modelCard({
-      ...{ file, step: committed, card: cardOf(store, name) },
-      ...{ parameters: parameters(model), positions: model.positions },
+      ...{ file, data, step: committed, card: cardOf(store, name) },
+      ...{ parameters: parameters(model), positions: model.positions, isMerged },
       // What stands of that step by now is another one's.
       loss: generation === undefined ? (store.steps(name, committed - 1)[0]?.loss ?? null) : null,
       heldOutLoss: generation === undefined ? (store.evaluations(name).get(committed) ?? null) : null,
     });
     return await exportFolder(target, {
-      model,
-      tensorNames,
-      read: checkpointWeights(blobs, manifest),
+      ...written,
       others: [
         ...(await tokenizerFiles(tokenizer, model, blobs)),
         { name: 'README.md', bytes: async () => Buffer.from(readme) },
@@ -75,6 +87,21 @@ export async function exportRun(
   } finally {
     await letGo();
   }
+}
+
+/** A run's weights as they are exported: all of them, those of an adapter, or the two merged. */
+function writtenOf(
+  document: RunDocument,
+  isMerged: boolean,
+  blobs: DataDirectory['blobs'],
+  manifest: Manifest,
+): Pick<Parameters<typeof exportFolder>[1], 'model' | 'adapter' | 'tensorNames' | 'read'> {
+  const { file, tensorNames } = document;
+  const { adapter } = file.train;
+  if (adapter === undefined || isMerged) return { tensorNames, ...wholeWeights(blobs, document, manifest) };
+  const model = modelOf(file);
+  const read = checkpointWeights(blobs, manifest);
+  return { model, adapter: adapterConfig(model, adapter), tensorNames: peftNames(model), read };
 }
 
 type ReadsBlobs = Pick<DataDirectory['blobs'], 'read'>;

@@ -8,10 +8,12 @@ const file = {
   data: { files: ['a.txt'], tokenizer: 'bytes' },
   train: { steps: 300, globalBatchSize: 24, sequenceLength: 32 },
 } as unknown as RunFile; // what is asked for
+const text = { tokens: 0, shardTokens: 1, bytesPerToken: 1, shards: [] } as const;
 
 test('a model card says what was trained, how far, and how well; nobody’s words become markup', () => {
   const bare = modelCard({
     file,
+    data: text,
     step: 200,
     parameters: 98_304,
     positions: 32,
@@ -30,7 +32,16 @@ test('a model card says what was trained, how far, and how well; nobody’s word
     licence: 'CC0',
     link: 'https://example.org/a>b',
   };
-  const said = modelCard({ file, step: 200, parameters: 1, positions: 1024, loss: null, heldOutLoss: 2, card });
+  const said = modelCard({
+    file,
+    data: text,
+    step: 200,
+    parameters: 1,
+    positions: 1024,
+    loss: null,
+    heldOutLoss: 2,
+    card,
+  });
   expect(said).toContain('\nFor \\# fun \\<b\\>\n');
   expect(said).toContain('\n- By: class \\*7b\\*\n');
   expect(said).toContain('- More: <https://example.org/ab>');
@@ -40,7 +51,16 @@ test('a model card says what was trained, how far, and how well; nobody’s word
 test('its example asks for no more tokens than the model has positions beside the prompt', () => {
   const example = (positions: number, tokenizer = 'bytes'): string[] => {
     const of = { ...file, data: { ...file.data, tokenizer } };
-    const card = modelCard({ file: of, step: 1, parameters: 1, positions, loss: null, heldOutLoss: null, card: null });
+    const card = modelCard({
+      file: of,
+      data: text,
+      step: 1,
+      parameters: 1,
+      positions,
+      loss: null,
+      heldOutLoss: null,
+      card: null,
+    });
     return [...(/tokenizer\("(.*?)".*max_new_tokens=(\d+)/s.exec(card) ?? [])].slice(1);
   };
   expect(example(1024)).toEqual(['The ', '80']);
@@ -53,7 +73,16 @@ test('its example asks for no more tokens than the model has positions beside th
 test('where the config says halves its example asks for the float32 that the weights are: transformers 5 goes by the config', () => {
   const loads = (model: object): string | undefined => {
     const of = { ...file, model } as RunFile;
-    const facts = { file: of, step: 1, parameters: 1, positions: 32, loss: null, heldOutLoss: null, card: null };
+    const facts = {
+      file: of,
+      data: text,
+      step: 1,
+      parameters: 1,
+      positions: 32,
+      loss: null,
+      heldOutLoss: null,
+      card: null,
+    };
     return /from_pretrained\((.*)\)/.exec(modelCard(facts))?.[1];
   };
   // As transformers 4 and 5 name it in config.json.

@@ -2,14 +2,18 @@
 
 import { EMPTY_CARD, type RunCard } from '../../swarm/messages/about.ts';
 import { secondsText } from '../../swarm/quantityText.ts';
+import { stepTargets, type TokenList } from '../../swarm/run/data.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 
 interface CardFacts {
   readonly file: RunFile;
+  readonly data: TokenList;
   readonly step: number;
   readonly parameters: number;
   /** Most tokens that the model sees at once. */
   readonly positions: number;
+  /** An adapter that was merged into its base. */
+  readonly isMerged?: boolean;
   readonly loss: number | null;
   readonly heldOutLoss: number | null;
   readonly card: RunCard | null;
@@ -30,26 +34,23 @@ function example(tokenizer: string, positions: number): { readonly prompt: strin
 const plain = (text: string): string =>
   text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_{}[\]<>#|]/g, (sign) => `\\${sign}`);
 
-export function modelCard({ file, step, parameters, positions, loss, heldOutLoss, card }: CardFacts): string {
+export function modelCard(facts: CardFacts): string {
+  const { file, data: list, step, parameters, loss, heldOutLoss, card } = facts;
   const { name, train, data } = file;
-  const tokens = step * train.globalBatchSize * train.sequenceLength;
+  const tokens = Math.round(step * stepTargets(list, train));
   const own = card ?? EMPTY_CARD;
-  const { prompt, tokens: more } = example(data.tokenizer, positions);
   const losses = [
     ...(loss === null ? [] : [`${loss.toFixed(3)} on the text it learns from`]),
     ...(heldOutLoss === null ? [] : [`${heldOutLoss.toFixed(3)} on text it has never seen`]),
   ];
   return [
-    '---',
-    'library_name: transformers',
-    'pipeline_tag: text-generation',
-    '---',
-    '',
+    ...frontOf(facts),
     `# ${plain(name)}`,
     '',
     ...(own.purpose === '' ? [] : [plain(own.purpose), '']),
-    `A language model with ${parameters.toLocaleString('en')} parameters, trained with Shoal on GPUs that people lent in their browsers.`,
+    `${isAdapter(facts) ? 'An adapter of a language model' : 'A language model'} with ${parameters.toLocaleString('en')} parameters, trained with Shoal on GPUs that people lent in their browsers.`,
     '',
+    ...baseLines(facts),
     `- Steps: ${step.toLocaleString('en')}${train.budget ? ` in ${secondsText(train.budget.seconds)}` : ` of ${train.steps.toLocaleString('en')}`}, ${tokens.toLocaleString('en')} tokens of text in all`,
     ...(losses.length === 0 ? [] : [`- Loss, in nats a token: ${losses.join(', ')}`]),
     ...(own.by === '' ? [] : [`- By: ${plain(own.by)}`]),
@@ -57,15 +58,7 @@ export function modelCard({ file, step, parameters, positions, loss, heldOutLoss
     `- Licence: ${own.licence === '' ? 'not said by who trained it' : plain(own.licence)}`,
     ...(own.link === '' ? [] : [`- More: <${own.link.replaceAll(/[<>\s]/g, '')}>`]),
     '',
-    '```python',
-    'from transformers import AutoModelForCausalLM, AutoTokenizer',
-    '',
-    `model = AutoModelForCausalLM.from_pretrained(${['"."', ...asFloat32(file.model)].join(', ')})`,
-    'tokenizer = AutoTokenizer.from_pretrained(".")',
-    `tokens = tokenizer("${prompt}", return_tensors="pt")`,
-    `print(tokenizer.decode(model.generate(**tokens, max_new_tokens=${more}, do_sample=True)[0]))`,
-    '```',
-    '',
+    ...usage(facts),
     'It is small, and it makes things up. Nobody has tested it for anything but its loss.',
     '',
   ].join('\n');
@@ -78,4 +71,65 @@ export function modelCard({ file, step, parameters, positions, loss, heldOutLoss
 function asFloat32({ dtype, torch_dtype }: RunFile['model']): string[] {
   const said = dtype ?? torch_dtype ?? 'float32';
   return said === 'float32' ? [] : ['torch_dtype="float32"'];
+}
+
+const isAdapter = ({ file, isMerged = false }: CardFacts): boolean => file.train.adapter !== undefined && !isMerged;
+
+/** How its config calls the base; null: it does not. */
+function baseName({ model: { _name_or_path: name } }: RunFile): string | null {
+  return typeof name === 'string' && name !== '' ? name : null;
+}
+
+/** Of a name at the Hub. */
+const HUB_NAME = /^[\w.-]+\/[\w.-]+$/;
+
+function frontOf(facts: CardFacts): string[] {
+  const { file } = facts;
+  const base = file.train.adapter === undefined ? null : baseName(file);
+  return [
+    '---',
+    `library_name: ${isAdapter(facts) ? 'peft' : 'transformers'}`,
+    'pipeline_tag: text-generation',
+    ...(base !== null && HUB_NAME.test(base) ? [`base_model: ${base}`] : []),
+    '---',
+    '',
+  ];
+}
+
+/** What the adapter is of, and how it is added. */
+function baseLines({ file, isMerged = false }: CardFacts): string[] {
+  const { adapter } = file.train;
+  if (adapter === undefined) return [];
+  const base = baseName(file) ?? (typeof file.init === 'string' ? `the weights of ${file.init}` : 'random weights');
+  const { rank, alpha, targets, rslora } = adapter;
+  const words = `LoRA of rank ${rank}, alpha ${alpha}${rslora ? ', scaled by its root' : ''}, of ${targets.join(', ')}`;
+  return [`- Base: ${plain(base)}`, `- Adapter: ${plain(words)}${isMerged ? '; merged into the base here' : ''}`];
+}
+
+function usage(facts: CardFacts): string[] {
+  const { file, positions } = facts;
+  const { prompt, tokens } = example(file.data.tokenizer, positions);
+  const loads = (path: string): string => [JSON.stringify(path), ...asFloat32(file.model)].join(', ');
+  const model = isAdapter(facts)
+    ? [
+        'from peft import PeftModel',
+        'from transformers import AutoModelForCausalLM, AutoTokenizer',
+        '',
+        `base = AutoModelForCausalLM.from_pretrained(${loads(baseName(file) ?? 'BASE')})  # the model that it was trained for`,
+        'model = PeftModel.from_pretrained(base, ".")',
+      ]
+    : [
+        'from transformers import AutoModelForCausalLM, AutoTokenizer',
+        '',
+        `model = AutoModelForCausalLM.from_pretrained(${loads('.')})`,
+      ];
+  return [
+    '```python',
+    ...model,
+    'tokenizer = AutoTokenizer.from_pretrained(".")',
+    `tokens = tokenizer("${prompt}", return_tensors="pt")`,
+    `print(tokenizer.decode(model.generate(**tokens, max_new_tokens=${tokens}, do_sample=True)[0]))`,
+    '```',
+    '',
+  ];
 }

@@ -6,6 +6,7 @@
 import { invariant } from '../../swarm/base.ts';
 import { isRecorded, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
+import type { BaseBlock } from '../../swarm/run/basePieces.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
 import { orderOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
@@ -21,6 +22,8 @@ export interface RunDocument {
   readonly tokenizer: readonly StoredFile[];
   /** Names of the init file by the model's names, for the export; null: the model's (Hugging Face's) own. */
   readonly tensorNames: TensorNames | null;
+  /** The weights that stand beside an adapter, whose tensors `tensorNames` then names; absent: every weight is trained. */
+  readonly base?: readonly BaseBlock[];
 }
 
 /** The store's own words: written by `JSON.stringify` of the same type, migrated with the schema. */
@@ -36,11 +39,12 @@ export function storedDocument(store: Store, name: string): RunDocument {
 const listHashes = ({ shards, counted }: TokenList): readonly BlobHash[] =>
   counted === undefined ? shards : [...shards, counted];
 
-/** The blobs of its tokens and its tokenizer. */
-export const documentHashes = ({ data, evaluation, tokenizer }: RunDocument): BlobHash[] => [
+/** The blobs of its tokens, its tokenizer and its base. */
+export const documentHashes = ({ data, evaluation, tokenizer, base = [] }: RunDocument): BlobHash[] => [
   ...listHashes(data),
   ...(evaluation === null ? [] : listHashes(evaluation)),
   ...tokenizer.map(({ hash }) => hash),
+  ...base.flatMap(({ pieces }) => pieces),
 ];
 
 /** How many rows of each window count; null: all of them, of text. */
@@ -59,17 +63,25 @@ export async function windowCounts(
 }
 
 /** What a donor is told of the run. */
-export const factsOf = ({ file, data, evaluation }: RunDocument): RunFacts => ({
+export const factsOf = ({ file, data, evaluation, base }: RunDocument): RunFacts => ({
   name: file.name,
   model: file.model,
-  train: file.train,
+  train: withoutPath(file.train),
   data,
   order: orderOf(file),
   evaluation,
   wire: file.precision.wire,
   compute: file.precision.compute,
   ...stateWireOf(file),
+  ...(base && { base }),
 });
+
+/** Where a file lies is nobody's affair but the server's. */
+function withoutPath({ adapter, ...train }: RunFile['train']): RunFile['train'] {
+  if (adapter === undefined) return train;
+  const { init: _, ...own } = adapter;
+  return { ...train, adapter: own };
+}
 
 /** How often, and over how many windows, the held-out loss is taken: with islands, at meetings. */
 export function windowsOf({ file, evaluation }: RunDocument): { everySteps: number; windows: number } | null {

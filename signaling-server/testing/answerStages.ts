@@ -1,8 +1,8 @@
 /** Stages that answer on one device, as their donors would have them, and pieces that go through all of them. */
 import type { DawnDevice } from '../../shaders/testing/dawn.ts';
 import { Pages } from '../../swarm/answers/pages.ts';
-import { at, invariant, type Range } from '../../swarm/base.ts';
-import { blocksOfStage } from '../../swarm/model/model.ts';
+import { at, got, invariant, type Range } from '../../swarm/base.ts';
+import { type BlockName, blocksOfStage, standingOfStage } from '../../swarm/model/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import type { AnswerRow } from '../../web/src/executor/engine.ts';
 import { GpuAnswerStage } from '../../web/src/gpu/answerStage.ts';
@@ -19,10 +19,16 @@ interface Answering {
   readonly pages: Pages;
 }
 
+/** Of `standing`: what stands, where an adapter alone is trained. */
+type Answered = Pick<GoldenCase, 'model' | 'run'> & {
+  readonly weights: Pick<GoldenCase['weights'], 'readBlock'>;
+  readonly standing?: ReadonlyMap<BlockName, Float32Array>;
+};
+
 /** A stage for each range of layers, with the run's initial weights. */
 export async function openStages(
   { device, ...dawn }: DawnDevice,
-  { model, weights, run }: GoldenCase,
+  { model, weights, standing, run }: Answered,
   layers: readonly Range[],
   pages: number,
   compute: Compute = 'f32',
@@ -34,6 +40,9 @@ export async function openStages(
       const stage = await createStage(gpu, model, { size, sizes: [1], globalBatch: 1 });
       for (const { block, ranges } of blocksOfStage(model, own))
         for (const range of ranges) stage.writeValues(block, range, await weights.readBlock(block, ...range));
+      for (const { block, ranges } of standingOfStage(model, own))
+        for (const range of ranges)
+          stage.writeStanding(block, range, got(standing ?? new Map(), block).subarray(...range));
       const answers = await GpuAnswerStage.create(gpu, model, stage, {
         ...{ layers: own, rows: ROWS, draws: DRAWS, pages, compute },
       });

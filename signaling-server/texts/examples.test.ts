@@ -91,6 +91,7 @@ test.each<[name: string, sequence: number, packing: boolean | undefined]>([
   expect(list).toEqual({
     ...{ kind: 'rows', tokens: expected.windows * 3 * sequence, shardTokens: 65_536, bytesPerToken: 2 },
     shards: [expected.sha256],
+    countedRows: expected.counted.reduce((sum: number, rows: number) => sum + rows, 0),
   });
   const counts = await (await openBlobs(join(folder, 'blobs'))).read(counted);
   expect([...new Uint32Array(counts.buffer)]).toEqual(expected.counted);

@@ -8,6 +8,7 @@ import { dirname, resolve } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 import { fileBytes, readFault } from '../files/namedFile.ts';
+import { findAdapterFiles } from '../weights/adapterFiles.ts';
 import { findWeightFiles } from '../weights/weightFiles.ts';
 import { type FileProgress, textFiles } from './tokens.ts';
 
@@ -18,11 +19,15 @@ export async function hashSources(run: RunFile, runPath: string, progress: FileP
   const inFolder = (name: string): string => resolve(dirname(runPath), name);
   const init = typeof run.init === 'string' ? await findWeightFiles(inFolder(run.init)) : null;
   if (init?.ok === false) return refusal(`${runPath}: init ${init.reason}`);
+  const { init: own } = run.train.adapter ?? {};
+  const adapter = own === undefined ? null : await findAdapterFiles(inFolder(own));
+  if (adapter?.ok === false) return refusal(`${runPath}: train.adapter.init ${adapter.reason}`);
   const lists = [
     run.data.files.map(inFolder),
     (run.evaluation?.files ?? []).map(inFolder),
     (await textFiles(run, runPath)).map(({ path }) => path),
     init?.value.parts ?? [],
+    ...(adapter === null ? [] : [adapter.value.weights.parts]),
   ];
   const hashes: string[] = [];
   for (const paths of lists) {

@@ -220,7 +220,9 @@ function rowsList({ run, blobs, progress }: WritingJob, examples: ReadsExamples)
     async end() {
       await write(packer.end());
       const counted = await blobs.put(new Uint8Array(Uint32Array.from(counts).buffer));
-      return { kind: 'rows', ...(await writer.end()), shardTokens: SHARD_TOKENS, bytesPerToken: size, counted };
+      const countedRows = counts.reduce((sum, count) => sum + count, 0);
+      const list = { ...(await writer.end()), shardTokens: SHARD_TOKENS, bytesPerToken: size };
+      return { kind: 'rows', ...list, counted, countedRows };
     },
   };
 }

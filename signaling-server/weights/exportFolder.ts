@@ -1,5 +1,5 @@
 /**
- * A trained model as a folder that `transformers` loads. It is written beside its place and renamed, so that the folder
+ * A trained model as a folder that `transformers` loads, or an adapter as one that PEFT loads. It is written beside its place and renamed, so that the folder
  * is there whole or not at all; tensors are streamed from a reader, never held together.
  */
 import { randomUUID } from 'node:crypto';
@@ -11,6 +11,7 @@ import { encodeHeader } from '../../swarm/model/safetensors.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { folderPlaceFault, roomFault } from '../files/outputPlace.ts';
 import { storageProblem } from '../files/storageProblem.ts';
+import { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from './adapterFiles.ts';
 import type { TensorNames, Weights } from './weights.ts';
 
 /** Elements that are in memory at once. */
@@ -32,6 +33,8 @@ export interface OtherFile {
 
 interface Export {
   readonly model: Model;
+  /** What config.json says of the model, adapter_config.json says of an adapter; absent: it is a model. */
+  readonly adapter?: Readonly<Record<string, unknown>>;
   /** The init file's names; null: Hugging Face's. */
   readonly tensorNames: TensorNames | null;
   readonly read: Weights['readBlock'];
@@ -61,7 +64,7 @@ export async function exportTarget(directory: string): Promise<Result<{ readonly
 export const exportRoomFault = (directory: string, model: Model): string | null =>
   roomFault(directory, parameters(model) * FLOAT_BYTES);
 
-/** Writes the folder: config.json, model.safetensors (F32), and what is to stand beside them. */
+/** Writes the folder: a config, weights (F32), and what is to stand beside them. */
 export async function exportFolder(directory: string, content: Export): Promise<Result<string>> {
   const place = resolve(directory);
   const target = await exportTarget(place);
@@ -71,9 +74,13 @@ export async function exportFolder(directory: string, content: Export): Promise<
   const unfinished = join(dirname(place), `.${basename(place)}.unfinished-${randomUUID()}`);
   makeFolder(unfinished);
   try {
-    await writeFile(join(unfinished, 'config.json'), `${JSON.stringify(config(content.model), null, 2)}\n`);
+    const [configName, weightsName] = content.adapter
+      ? [ADAPTER_CONFIG, ADAPTER_WEIGHTS]
+      : ['config.json', 'model.safetensors'];
+    const said = content.adapter ?? config(content.model);
+    await writeFile(join(unfinished, configName), `${JSON.stringify(said, null, 2)}\n`);
     for (const { name, bytes } of content.others ?? []) await writeFile(join(unfinished, name), await bytes());
-    await writeTensors(join(unfinished, 'model.safetensors'), content);
+    await writeTensors(join(unfinished, weightsName), content);
     if (target.value.exists) await rmdir(place);
     await rename(unfinished, place);
   } catch (error) {

@@ -51,10 +51,17 @@ export function seededWeights(model: Model, seed: number): Weights {
 /** Opens what is at `path` and compares its tensors with the model's: a missing, extra or mis-shaped one is refused. */
 export async function openWeights(path: string, model: Model): Promise<Result<Weights>> {
   const files = await findWeightFiles(path);
-  if (!files.ok) return files;
+  return files.ok ? openFiles(files.value, (parts) => tensorsOf(files.value, parts, model)) : files;
+}
+
+/** The tensors that `find` finds in the files. */
+export async function openFiles(
+  files: WeightFiles,
+  find: (parts: readonly Part[]) => Promise<Result<FoundTensors>>,
+): Promise<Result<Weights>> {
   const parts: Part[] = [];
   const close = async (): Promise<void> => void (await Promise.all(parts.map(({ file }) => file.close())));
-  for (const part of files.value.parts) {
+  for (const part of files.parts) {
     const opened = await openPart(part);
     if (opened.ok) parts.push(opened.value);
     else {
@@ -63,7 +70,7 @@ export async function openWeights(path: string, model: Model): Promise<Result<We
     }
   }
   try {
-    const found = await tensorsOf(files.value, parts, model);
+    const found = await find(parts);
     if (found.ok) return success(weightsOf(found.value.tensors, found.value.model, close));
     await close();
     return found;
@@ -74,7 +81,7 @@ export async function openWeights(path: string, model: Model): Promise<Result<We
 }
 
 /** One safetensors file. */
-interface Part {
+export interface Part {
   readonly path: string;
   readonly file: FileHandle;
   readonly header: Header;
@@ -83,7 +90,7 @@ interface Part {
 }
 
 /** A tensor of the model in its file. */
-interface FileTensor {
+export interface FileTensor {
   readonly part: Part;
   readonly fileName: string;
   /** What an export calls it. */
@@ -94,6 +101,25 @@ interface FileTensor {
 }
 
 type FileTensors = ReadonlyMap<string, FileTensor>;
+
+/** The model that the files are of, and its tensors in them, by the model table's names. */
+export interface FoundTensors {
+  readonly model: Model;
+  readonly tensors: FileTensors;
+}
+
+/** What files call the tensors of a model. */
+export interface Naming {
+  /** It is left out: no tensor of a table. */
+  isAside(fileName: string): boolean;
+  /** Names in the model table that it may have there. */
+  candidates(fileName: string): readonly string[];
+}
+
+const HUGGING_FACE: Naming = {
+  isAside: (fileName) => BUFFER.test(fileName),
+  candidates: (fileName) => [fileName, ...PREFIXES.map((prefix) => prefix + fileName)],
+};
 
 function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void>): Weights {
   return {
@@ -124,7 +150,7 @@ function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void
 }
 
 /** `offset`: the tensor's first element in what the range counts. */
-async function readElements({ part, dtype, position }: FileTensor, offset: number, [from, to]: Range) {
+export async function readElements({ part, dtype, position }: FileTensor, offset: number, [from, to]: Range) {
   const size = elementBytes(dtype);
   return elementsOf(dtype, await readExactly(part.file, position + (from - offset) * size, (to - from) * size));
 }
@@ -155,22 +181,21 @@ async function readHeader(file: FileHandle): Promise<Result<Pick<Part, 'header' 
   return header.ok ? success({ header: header.value, dataStart }) : header;
 }
 
-/** The model that the files are of, and its tensors in them, by the model table's names. */
-async function tensorsOf(
-  files: WeightFiles,
-  parts: readonly Part[],
-  model: Model,
-): Promise<Result<{ readonly model: Model; readonly tensors: FileTensors }>> {
-  const found = tensorsNamed(files, parts, untiedOf(model));
+async function tensorsOf(files: WeightFiles, parts: readonly Part[], model: Model): Promise<Result<FoundTensors>> {
+  const found = tensorsNamed(files, parts, untiedOf(model), HUGGING_FACE);
   if (!found.ok) return found;
-  const actual = model.tied ? await withoutTiedHead(found.value, model) : model;
-  for (const { name, shape } of actual.blocks.flatMap(({ tensors }) => tensors))
-    if (!found.value.has(name)) return refusal(`${files.path} lacks the model's tensor ${name} [${shape.join(', ')}]`);
-  return success({ model: actual, tensors: found.value });
+  return whole(files, found.value, model.tied ? await withoutTiedHead(found.value, model) : model);
+}
+
+/** That no tensor of the model is missing. */
+export function whole({ path }: WeightFiles, tensors: FileTensors, model: Model): Result<FoundTensors> {
+  const missing = model.blocks.flatMap((own) => own.tensors).find(({ name }) => !tensors.has(name));
+  if (missing) return refusal(`${path} lacks the model's tensor ${missing.name} [${missing.shape.join(', ')}]`);
+  return success({ model, tensors });
 }
 
 /** The same model with a head of its own. Whether its dropout matters was asked when the model was read. */
-function untiedOf(model: Model): Model {
+export function untiedOf(model: Model): Model {
   const untied = modelFromConfig({ ...model.config, tie_word_embeddings: false }, 'inference');
   invariant(untied.ok, 'every model can be untied');
   return untied.value;
@@ -211,7 +236,12 @@ async function areEqual(table: FileTensor, head: FileTensor, { elements }: Tenso
 }
 
 /** The tensors of the files that are the model's. */
-function tensorsNamed(files: WeightFiles, parts: readonly Part[], model: Model): Result<Map<string, FileTensor>> {
+export function tensorsNamed(
+  files: WeightFiles,
+  parts: readonly Part[],
+  model: Pick<Model, 'blocks'>,
+  naming: Naming,
+): Result<Map<string, FileTensor>> {
   const specs = new Map(model.blocks.flatMap(({ tensors }) => tensors.map((spec) => [spec.name, spec] as const)));
   const partOf = new Map<string, string>();
   const found = new Map<string, FileTensor>();
@@ -220,8 +250,8 @@ function tensorsNamed(files: WeightFiles, parts: readonly Part[], model: Model):
       const other = partOf.get(fileName);
       if (other !== undefined) return refusal(`${files.path} has ${fileName} in two parts: ${other} and ${part.path}`);
       partOf.set(fileName, part.path);
-      if (BUFFER.test(fileName)) continue;
-      const name = [fileName, ...PREFIXES.map((prefix) => prefix + fileName)].find((candidate) => specs.has(candidate));
+      if (naming.isAside(fileName)) continue;
+      const name = naming.candidates(fileName).find((candidate) => specs.has(candidate));
       const spec = specs.get(name ?? '');
       if (!spec || found.has(spec.name))
         return refusal(`${part.path} has a tensor that the model does not have: ${fileName}`);

@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { invariant, peerId } from '../base.ts';
 import { memory } from '../fields.ts';
 import { type Profile, profileSchema, rate } from '../messages/profile.ts';
+import type { Adapter } from '../model/adapter.ts';
 import type { Model } from '../model/model.ts';
 import type { Cluster, ClusterPeer } from '../planner/cluster.ts';
 import { clusterCosts, type StageShape } from '../planner/clusterCosts.ts';
@@ -143,6 +144,8 @@ export interface Batch {
   readonly islands?: Islands;
   /** Absent: AdamW. */
   readonly optimizer?: 'muon';
+  /** What alone is trained; absent: the whole model. */
+  readonly adapter?: Adapter;
 }
 
 /** What a backward has to do with the layers that its stage computes again. */

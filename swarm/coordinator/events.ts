@@ -9,6 +9,7 @@ import type { CopyWord } from '../messages/checkpointWords.ts';
 import type { LastCommit, PeerMessage, ReportMessage, ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
+import type { Adapter } from '../model/adapter.ts';
 import type { BlockName } from '../model/model.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -28,7 +29,12 @@ export interface CoordinatorConfig extends OwnIslands {
   /** How the stream goes from peer to peer. */
   readonly wire: RunWire;
   /** B samples of T positions a step. */
-  readonly batch: { readonly samples: number; readonly sequence: number; readonly optimizer?: 'muon' };
+  readonly batch: {
+    readonly samples: number;
+    readonly sequence: number;
+    readonly optimizer?: 'muon';
+    readonly adapter?: Adapter;
+  };
   /** The run is finished when this many steps stand committed: a meeting, with islands. */
   readonly steps: number;
   /** What a step's learning rate follows from, and whose it is. */

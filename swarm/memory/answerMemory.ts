@@ -9,6 +9,7 @@ import type { Range } from '../base.ts';
 import type { Model, Operation } from '../model/model.ts';
 import { INPUT, type Program, program } from '../model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
+import { ADAPTER, adapterBuffers } from './adapterMemory.ts';
 import { type BufferSpec, PASSES, readback, storage } from './bufferSpec.ts';
 import { firstKeysName, firstKeyWindows, rotaryTables, WIRE } from './memory.ts';
 
@@ -84,6 +85,8 @@ export function answerBuffers(model: Model, size: AnswerSize): BufferSpec[] {
   for (const { operation, y } of work.head)
     if (y !== null && operation.op !== 'crossEntropy') keep(y, draws * model.width);
   activations(work.logits, draws);
+  for (const spec of adapterBuffers(work, (name, elements) => storage(name, (elements * ELEMENT_BYTES[compute]) / 4)))
+    if (spec.name === ADAPTER.b) add(spec);
   const attention = attentionOf(work);
   for (let layer = layers[0]; attention && layer < layers[1]; layer++)
     keep(cacheName(layer), pages * PAGE_ROWS * heads(attention));

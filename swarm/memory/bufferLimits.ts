@@ -77,7 +77,7 @@ export function largestOfRun(model: Model, batch: Batch): Largest {
   return largest(
     precisionsOf(batch).flatMap((compute) => [
       ...stageBuffers(model, { ...size, compute }),
-      ...stageBuffers(model, { ...size, compute, gathered: 1 }),
+      ...(model.standing ? [] : stageBuffers(model, { ...size, compute, gathered: 1 })),
     ]),
   );
 }

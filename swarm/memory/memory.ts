@@ -8,7 +8,7 @@
  */
 import { got, overlap, type PeerId, type Range } from '../base.ts';
 import { packetBytes } from '../islands/packet.ts';
-import { type Arena, arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
+import { type Arena, arena, arenaOfUse, SLICE_ELEMENTS, slices, standingArena } from '../model/layout.ts';
 import { matricesOf, updatedParts } from '../model/matrices.ts';
 import {
   type Block,
@@ -19,9 +19,11 @@ import {
   layerBlock,
   type Model,
   type Operation,
+  standingBlock,
+  standingOfStage,
   type TensorSpec,
 } from '../model/model.ts';
-import { isAgain, type Program, program, type Step } from '../model/program.ts';
+import { isAgain, lowWidth, type Program, program, type Step } from '../model/program.ts';
 import { codedParts, codesSums, codesValues } from '../plan/codedState.ts';
 import {
   type Gathered,
@@ -49,6 +51,7 @@ import {
   WIRE_ENCODINGS,
   type WireEncoding,
 } from '../wire.ts';
+import { adapterBuffers, standingName } from './adapterMemory.ts';
 import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
 
 /** What counts the passes of the shards of a peer with one stage: a buffer of four, and a word of each of three readings. */
@@ -105,8 +108,9 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   const specs: BufferSpec[] = [];
   let largestSlice = 1;
   const uses = blocksOfStage(model, layers);
+  const stands = standingOfStage(model, layers);
   // Of any of the stage's blocks: each may come to a place for what is gathered.
-  const bound = Math.max(...uses.map((use) => boundElements(model, use.block)));
+  const bound = Math.max(...[...uses, ...stands].map((use) => boundElements(model, use.block)));
   const push = (name: string, elements: number): void =>
     void specs.push(
       keepInParts(compute, `values/${name}`, elements, bound),
@@ -115,14 +119,18 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   const { gathered } = size;
   for (const use of gathered ? wholeUses(model, layers) : uses) push(use.block, arenaOfUse(model, use, compute).floats);
   if (gathered) for (const [name, floats] of gatheredPlaces(model, layers, gathered, compute)) push(name, floats);
-  for (const use of uses) {
-    for (const [from, to] of slices(use, [0, block(model, use.block).elements])) {
-      largestSlice = Math.max(largestSlice, to - from);
-    }
-  }
+  for (const use of stands)
+    specs.push(keepInParts(compute, standingName(use.block), standingArena(model, use, compute).floats, bound));
+  const largestOf = (use: BlockUse, { elements }: Block): number =>
+    slices(use, [0, elements]).reduce((most, [from, to]) => Math.max(most, to - from), 1);
+  for (const use of uses) largestSlice = Math.max(largestSlice, largestOf(use, block(model, use.block)));
+  const largestPiece = stands.reduce(
+    (most, use) => Math.max(most, largestOf(use, standingBlock(model, use.block))),
+    largestSlice,
+  );
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, slotName(slot), rows, keep));
   specs.push(...sharedBuffers(work, size));
-  specs.push(...wireBuffers(work, { stream: rows * model.width, largestSlice, wires: size.wires, compute }));
+  specs.push(...wireBuffers(work, { stream: rows * model.width, largestPiece, wires: size.wires, compute }));
   if (size.stateWire)
     specs.push(storage(CODEC_FLOATS, largestSlice), storage(CODEC_CODES, packedWords(size.stateWire, largestSlice)));
   specs.push(storage(PASSES, 1));
@@ -183,9 +191,9 @@ function slotBuffers(work: Program, slot: string, rows: number, keep: Keep): Buf
 }
 
 interface WireSize {
-  /** Elements of the stream, and of the longest piece of a block that travels. */
+  /** Elements of the stream, and of the longest piece of a block that comes at once. */
   readonly stream: number;
-  readonly largestSlice: number;
+  readonly largestPiece: number;
   readonly wires: readonly WireEncoding[] | undefined;
   readonly compute: Compute;
 }
@@ -195,10 +203,10 @@ interface WireSize {
  * what int4 gradients are drawn. What is kept as halves comes and goes as floats, values too: they pass through the same
  * place.
  */
-function wireBuffers({ first, last }: Program, { stream, largestSlice, wires = [], compute }: WireSize) {
+function wireBuffers({ first, last }: Program, { stream, largestPiece, wires = [], compute }: WireSize) {
   const alone = first && last;
   const specs: BufferSpec[] = [];
-  if (compute === 'f16') specs.push(storage(WIRE, Math.max(largestSlice, alone ? 0 : stream)));
+  if (compute === 'f16') specs.push(storage(WIRE, Math.max(largestPiece, alone ? 0 : stream)));
   else if (wires.some((wire) => wire !== 'f32') && !alone) {
     const packed = wires.map((wire) => (wire === 'f32' ? 0 : packedWords(wire, stream)));
     specs.push(storage(WIRE, Math.max(...packed)));
@@ -246,6 +254,7 @@ export function sharedBuffers(
   const again = againBuffers(work, rows, keep);
   specs.push(...again);
   if (recomputesAhead) specs.push(...again.map((spec) => ({ ...spec, name: aheadName(spec.name) })));
+  specs.push(...adapterBuffers(work, keep));
   const heads = Math.max(0, ...work.body.map(({ operation }) => (operation.op === 'attention' ? operation.heads : 0)));
   if (heads > 0) specs.push(storage('attention.delta', rows * heads));
   for (const { turns, headWidth } of rotaryTables(work)) specs.push(storage(turns.name, sequence * headWidth));
@@ -668,7 +677,7 @@ function boundOfBlocks(model: Model) {
 }
 
 function largest(model: Model, rows: readonly Operation[], name: BlockName): number {
-  const tensors = model.blocks.find((block) => block.name === name)?.tensors ?? [];
+  const tensors = (model.standing ?? model.blocks).find((block) => block.name === name)?.tensors ?? [];
   const elements = new Map(tensors.map((tensor) => [tensor.name, tensor.elements]));
   return Math.max(0, ...rows.map((row) => boundOfRow(row, (tensor) => elements.get(tensor) ?? 0)));
 }
@@ -678,7 +687,10 @@ function boundOfRow(row: Operation, elementsOf: (tensor: string) => number): num
     case 'embed':
       return row.position === null ? 0 : elementsOf(row.position);
     case 'linear':
-      return isCutByRows(row) ? PIECE_ROWS * row.inWidth : row.inWidth * row.outWidth;
+      return Math.max(
+        isCutByRows(row) ? PIECE_ROWS * row.inWidth : row.inWidth * row.outWidth,
+        lowWidth(row) * Math.max(row.inWidth, row.outWidth),
+      );
     default:
       return 0;
   }

@@ -30,6 +30,8 @@ export const EMPTY_CARD: RunCard = { purpose: '', by: '', text: '', licence: '',
 
 export const aboutSchema = z.object({
   ...runFactsSchema.pick({ name: true, model: true, train: true }).shape,
+  /** Targets of a step, or their mean. */
+  stepTargets: z.number().positive(),
   /** Of the whole model. */
   parameters: z.int().min(0),
   /** What the operator says of it; null: nothing. */

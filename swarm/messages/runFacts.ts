@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { hash } from '../fields.ts';
+import { blockName } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS } from '../precision.ts';
 import type { Order, TokenList } from '../run/data.ts';
 import { trainSchema } from '../run/runFile.ts';
@@ -17,6 +18,7 @@ const tokenListSchema: z.ZodType<TokenList> = z.object({
   bytesPerToken: z.literal([1, 2, 4]),
   shards: z.array(hash),
   counted: hash.exactOptional(),
+  countedRows: z.int().min(1).exactOptional(),
 });
 
 const orderSchema: z.ZodType<Order> = z.discriminatedUnion('type', [
@@ -38,5 +40,10 @@ export const runFactsSchema = z.object({
   compute: z.enum(COMPUTE_PRECISIONS).optional(),
   /** How gradient sums and values go between holders and keepers; absent: as floats. */
   stateWire: z.literal('int8').exactOptional(),
+  /** Of a run with an adapter: the pieces of the weights that stand, each named by the SHA-256 of its bytes. */
+  base: z
+    .array(z.object({ block: blockName, pieces: z.array(hash).readonly() }))
+    .readonly()
+    .exactOptional(),
 });
 export type RunFacts = z.infer<typeof runFactsSchema>;

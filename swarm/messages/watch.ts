@@ -156,7 +156,7 @@ export const webhookSchema = z
   .refine((text) => !hasCredentials(text), 'the address may have no user name and no password before its host');
 
 /** Bytes that went through the server itself since it began, by what they are. */
-export const SERVED_KINDS = ['tokens', 'state', 'checkpoint'] as const;
+export const SERVED_KINDS = ['tokens', 'state', 'base', 'checkpoint'] as const;
 export type ServedKind = (typeof SERVED_KINDS)[number];
 
 /** A viewer sees what an operator sees, and changes nothing. */
@@ -184,7 +184,7 @@ const watchSchema = z.object({
   alertLimits: alertLimitsSchema.optional(),
   /** On the disk where runs are kept, in whole tenths of a gigabyte; null: not known. */
   freeBytes: z.number().min(0).nullable().optional(),
-  /** tokens and state to donors, checkpoints from them. */
+  /** Tokens, state and what stands to donors, checkpoints from them. */
   served: z.record(z.enum(SERVED_KINDS), z.int().min(0)).optional(),
   rehearsals: rehearsalsSchema.optional(),
 });

@@ -1,4 +1,5 @@
 /** The model of a run that was accepted: worked out once for each config.json, whoever asks. */
+import { type Adapter, adapterModel } from './adapter.ts';
 import { modelFromConfig } from './families.ts';
 import { type OptimizerType, trainedModel } from './matrices.ts';
 import type { Model } from './model.ts';
@@ -7,7 +8,7 @@ type Config = Readonly<Record<string, unknown>>;
 
 interface AcceptedRun {
   readonly model: Config;
-  readonly batch?: { readonly optimizer?: OptimizerType };
+  readonly batch?: { readonly optimizer?: OptimizerType; readonly adapter?: Adapter };
 }
 
 const models = new WeakMap<Config, Model>();
@@ -15,7 +16,8 @@ const models = new WeakMap<Config, Model>();
 export function acceptedModel({ model: config, batch }: AcceptedRun): Model {
   const known = models.get(config);
   if (known) return known;
-  const model = modelFromConfig(config);
+  const whole = modelFromConfig(config);
+  const model = whole.ok && batch?.adapter ? adapterModel(whole.value, batch.adapter) : whole;
   if (!model.ok) throw new Error(`the run was accepted with this model: ${model.reason}`);
   const trained = trainedModel(model.value, batch?.optimizer);
   models.set(config, trained);

@@ -15,7 +15,7 @@ export function initialReader(
   seed: number,
 ): (name: BlockName, from: number, to: number) => Float32Array<ArrayBuffer> {
   let drawn: { readonly tensor: string; readonly random: Random; next: number } | null = null;
-  const fill = (values: Float32Array, { name, initial }: TensorSpec, from: number): void => {
+  const fill = (values: Float32Array, { name, initial, shape }: TensorSpec, from: number): void => {
     if (initial === 'zeros') return;
     if (initial === 'ones') {
       values.fill(1);
@@ -24,9 +24,11 @@ export function initialReader(
     if (drawn?.tensor !== name || drawn.next > from)
       drawn = { tensor: name, random: stream(`${seed}:${name}`), next: 0 };
     const { random } = drawn;
-    for (; drawn.next < from; drawn.next++) normal(random);
-    const deviation = model.initializerRange * (initial === 'residual' ? 1 / Math.sqrt(2 * model.layers) : 1);
-    for (let i = 0; i < values.length; i++) values[i] = deviation * normal(random);
+    const uniform = (): number => 2 * random() - 1;
+    const draw = initial === 'uniform' ? uniform : () => normal(random);
+    for (; drawn.next < from; drawn.next++) draw();
+    const deviation = initial === 'uniform' ? 1 / Math.sqrt(shape.at(-1) ?? 1) : deviationOf(model, initial);
+    for (let i = 0; i < values.length; i++) values[i] = deviation * draw();
     drawn.next += values.length;
   };
   return (name, from, to) => {
@@ -38,6 +40,9 @@ export function initialReader(
     return values;
   };
 }
+
+const deviationOf = ({ initializerRange, layers }: Model, initial: TensorSpec['initial']): number =>
+  initializerRange * (initial === 'residual' ? 1 / Math.sqrt(2 * layers) : 1);
 
 /**
  * sfc32 (Doty-Humphrey, PractRand) seeded by four FNV-1a hashes of the text. Not base.ts's generator: that one has a

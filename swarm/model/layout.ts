@@ -6,7 +6,7 @@
  */
 import { invariant, overlap, type Range } from '../base.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
-import { type Block, type BlockUse, block, type Model, type TensorSpec } from './model.ts';
+import { type Block, type BlockUse, block, type Model, standingBlock, type TensorSpec } from './model.ts';
 
 const ALIGNMENT_FLOATS = 64;
 const BINDING_BYTES = 4 * ALIGNMENT_FLOATS;
@@ -111,3 +111,7 @@ export function slices(use: BlockUse, shard: Range): Range[] {
 
 export const arenaOfUse = (model: Model, use: BlockUse, compute?: Compute): Arena =>
   arena(block(model, use.block), use.ranges, compute);
+
+/** The same of a block that stands. */
+export const standingArena = (model: Model, use: BlockUse, compute?: Compute): Arena =>
+  arena(standingBlock(model, use.block), use.ranges, compute);

@@ -16,7 +16,11 @@ export function trainedModel(model: Model, type: OptimizerType = 'adamw'): Model
   for (let index = 0; index < model.layers; index++) {
     const rows = model.layer(index);
     for (const row of rows)
-      if (row.op === 'linear') for (const name of row.weights) counts.set(name, sideBySide(row, rows));
+      if (row.op === 'linear') {
+        for (const name of row.weights) counts.set(name, sideBySide(row, rows));
+        const { a = [], parts = [] } = row.adapter ?? {};
+        for (const name of [...a, ...parts.map(({ b }) => b)]) counts.set(name, 1);
+      }
   }
   const marked = (tensor: TensorSpec): TensorSpec => {
     const matrices = counts.get(tensor.name);

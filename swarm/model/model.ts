@@ -11,8 +11,8 @@ import { invariant, type Range } from '../base.ts';
 /** A unit of state placement: the embedding, one transformer layer, or the head. */
 export type BlockName = 'embedding' | 'head' | `layer.${number}`;
 
-/** How a tensor is drawn when a run starts from a seed. `residual`: normal, scaled by 1/√(2·layers). */
-export type Initial = 'normal' | 'residual' | 'zeros' | 'ones';
+/** How a tensor is drawn when a run starts from a seed. `residual`: normal, scaled by 1/√(2·layers). `uniform`: within ±1/√columns. */
+export type Initial = 'normal' | 'residual' | 'zeros' | 'ones' | 'uniform';
 
 export interface TensorSpec {
   /** Hugging Face name, prefix included: `transformer.h.0.ln_1.weight`. */
@@ -84,6 +84,8 @@ export type Operation =
       readonly activation: 'none' | 'gelu';
       readonly residual: Activation | null;
       readonly y: Activation;
+      /** What is trained of it; its own weights stand. */
+      readonly adapter?: LinearAdapter;
     }
   | {
       /** An RMS norm over each head of queries and of keys of a qkv, with a weight each of [D]; values stay. */
@@ -134,6 +136,28 @@ export type Operation =
     }
   | { readonly op: 'crossEntropy'; readonly logits: Activation; readonly vocabulary: number };
 
+/**
+ * Low-rank changes of a linear row's modules (adapter.ts), added to x·W + bias before the activation. With R = rank·parts,
+ * h = x·Aᵀ [N, R] is kept for the backward as `${y}.low`; each part's columns of y get its columns of h times scale·Bᵀ.
+ */
+export interface LinearAdapter {
+  readonly scale: number;
+  readonly rank: number;
+  /** [rank, inWidth] each, joined: as one matrix [R, inWidth]. */
+  readonly a: readonly string[];
+  readonly parts: readonly AdapterPart[];
+}
+
+export interface AdapterPart {
+  /** [width, rank]. */
+  readonly b: string;
+  /** First column of y, and how many. */
+  readonly from: number;
+  readonly width: number;
+  /** First column of h. */
+  readonly at: number;
+}
+
 /** By how much rotary rows turn. Rows of one model with equal names turn alike, and share a table of cosines and sines. */
 export interface RotaryTurns {
   readonly name: string;
@@ -155,8 +179,10 @@ export interface Model {
   readonly positions: number;
   readonly initializerRange: number;
   readonly tied: boolean;
-  /** embedding, layer.0 … layer.L−1, head. */
+  /** What is trained: embedding, layer.0 … layer.L−1, head; with an adapter those of them in which there is a target. */
   readonly blocks: readonly Block[];
+  /** The family's own blocks, all of them, where an adapter alone is trained and nothing updates these; absent: there are none. */
+  readonly standing?: readonly Block[];
   /** Rows of the embedding, of each layer, of the head. Each layer's first input and the last row's output are `x`-like [N, C]. */
   readonly embedding: readonly Operation[];
   readonly layer: (index: number) => readonly Operation[];
@@ -176,8 +202,14 @@ export const overflowsHalves = ({ layers, layer }: Pick<Model, 'layers' | 'layer
 
 export const layerBlock = (index: number): BlockName => `layer.${index}`;
 
-export function block(model: Model, name: BlockName): Block {
-  const found = model.blocks.find((candidate) => candidate.name === name);
+export const block = ({ blocks }: Pick<Model, 'blocks'>, name: BlockName): Block => named(blocks, name);
+
+/** A block of the weights that stand. */
+export const standingBlock = ({ standing = [] }: Pick<Model, 'standing'>, name: BlockName): Block =>
+  named(standing, name);
+
+function named(blocks: readonly Block[], name: BlockName): Block {
+  const found = blocks.find((candidate) => candidate.name === name);
   invariant(found, `the model has no block ${name}`);
   return found;
 }
@@ -203,19 +235,25 @@ export interface BlockUse {
   readonly ranges: readonly Range[];
 }
 
-/** What a stage of `layers` computes with. The first stage has the embedding, the last the head (and a tied embedding). */
-export function blocksOfStage(model: Model, layers: Range): BlockUse[] {
-  const uses: BlockUse[] = [];
-  const whole = (name: BlockName): BlockUse => ({ block: name, ranges: [[0, block(model, name).elements]] });
+/** What a stage of `layers` computes with and trains. The first stage has the embedding, the last the head (and a tied embedding). */
+export const blocksOfStage = (model: Model, layers: Range): BlockUse[] => usesOf(model.blocks, model, layers);
+
+/** What it computes with of the weights that stand. */
+export const standingOfStage = (model: Model, layers: Range): BlockUse[] => usesOf(model.standing ?? [], model, layers);
+
+function usesOf(blocks: readonly Block[], model: Model, layers: Range): BlockUse[] {
   const first = layers[0] === 0;
   const last = layers[1] === model.layers;
-  if (first) uses.push(whole('embedding'));
-  for (let index = layers[0]; index < layers[1]; index++) uses.push(whole(layerBlock(index)));
-  if (last && model.tied && !first) {
-    const table = block(model, 'embedding').tensors[0];
-    invariant(table, 'the embedding block starts with the token table');
+  const known = new Map(blocks.map((own) => [own.name, own]));
+  const whole = (name: BlockName): BlockUse[] => {
+    const own = known.get(name);
+    return own ? [{ block: name, ranges: [[0, own.elements]] }] : [];
+  };
+  const uses = first ? whole('embedding') : [];
+  for (let index = layers[0]; index < layers[1]; index++) uses.push(...whole(layerBlock(index)));
+  const table = known.get('embedding')?.tensors[0];
+  if (last && model.tied && !first && table)
     uses.push({ block: 'embedding', ranges: [[table.offset, table.offset + table.elements]] });
-  }
-  if (last) uses.push(whole('head'));
+  if (last) uses.push(...whole('head'));
   return uses;
 }

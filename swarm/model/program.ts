@@ -31,6 +31,8 @@ export const INPUT = 'input';
 export const LOGITS_BYTES = 64 * 2 ** 20;
 /** Most bytes of the widest activation that a run of a layer's end takes. */
 export const RUN_BYTES = 32 * 2 ** 20;
+/** The gradient of an adapter's h, of whichever row is at work. */
+export const LOW_GRADIENT = 'gradient/low';
 /** Scope of what a layer's backward computes again: its activations have one place for all such layers and slots. */
 const AGAIN = 'again';
 
@@ -158,6 +160,20 @@ function widthOf(operation: Operation, model: Model): number {
   }
 }
 
+/** Columns of h, R, in a row with an adapter; 0: it has none. */
+export const lowWidth = (operation: Operation): number =>
+  operation.op === 'linear' && operation.adapter ? operation.adapter.rank * operation.adapter.parts.length : 0;
+
+/** What a row leaves for its backward beside y, with rows of these widths: the value before a GELU, an adapter's h. */
+function besideOf(operation: Operation, y: string): [name: string, width: number][] {
+  if (operation.op !== 'linear') return [];
+  const low = lowWidth(operation);
+  return [
+    ...(operation.activation === 'gelu' ? [[`${y}.pre`, operation.outWidth] satisfies [string, number]] : []),
+    ...(low > 0 ? [[`${y}.low`, low] satisfies [string, number]] : []),
+  ];
+}
+
 /** Whether an activation of this name is computed again, and has one place for all slots. */
 export const isAgain = (name: string): boolean => name.startsWith(`${AGAIN}/`);
 
@@ -247,8 +263,7 @@ export function program(model: Model, layers: Range, options: ProgramOptions = {
       const width = widthOf(operation, model);
       inRuns.set(dy, width);
       if (!isRecomputed) continue;
-      inRuns.set(y, width);
-      if (operation.op === 'linear' && operation.activation === 'gelu') inRuns.set(`${y}.pre`, width);
+      for (const [name, own] of [[y, width] as const, ...besideOf(operation, y)]) inRuns.set(name, own);
     }
     const written = steps.at(-1)?.y;
     invariant(written, `${scope} leaves no stream`);
@@ -269,20 +284,26 @@ export function program(model: Model, layers: Range, options: ProgramOptions = {
   if (!first) kept.set(INPUT, model.width);
   const again = new Map<string, number>();
   for (const { operation, y } of body) {
-    if (y === null || made.has(y) || inRuns.has(y)) continue;
+    if (y === null || inRuns.has(y)) continue;
     const place = isAgain(y) ? again : kept;
-    place.set(y, widthOf(operation, model));
-    if (operation.op === 'linear' && operation.activation === 'gelu') place.set(`${y}.pre`, operation.outWidth);
+    if (!made.has(y)) place.set(y, widthOf(operation, model));
+    for (const [name, width] of besideOf(operation, y)) place.set(name, width);
   }
   for (const { operation, y } of head) if (y !== null) scratch.set(y, widthOf(operation, model));
   const logits = new Map<string, number>();
-  for (const { operation, y } of loss) if (y !== null) logits.set(y, widthOf(operation, model));
+  for (const { operation, y } of loss) {
+    if (y === null) continue;
+    for (const [name, width] of [[y, widthOf(operation, model)] as const, ...besideOf(operation, y)])
+      logits.set(name, width);
+  }
   for (const { x, dx } of [...body, ...ending]) {
     if (x === null || dx === null || kept.has(dx) || scratch.has(dx) || logits.has(dx) || inRuns.has(dx)) continue;
     const width = kept.get(x) ?? again.get(x) ?? scratch.get(x);
     invariant(width !== undefined, `nothing writes ${x}`);
     scratch.set(dx, width);
   }
+  const low = Math.max(0, ...[...body, ...ending].map(({ operation }) => lowWidth(operation)));
+  if (low > 0) scratch.set(LOW_GRADIENT, low);
   return {
     layers,
     first,

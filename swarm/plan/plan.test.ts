@@ -129,6 +129,10 @@ describe('problems', () => {
       'PL18 embedding is gathered by the members of its stage, but b, who is none, keeps a part of it',
       'PL18 embedding is gathered by the members of its stage, but c, who is none, keeps a part of it',
     ]);
+    const adapted = { ...model, standing: model.blocks };
+    expect(problems(adapted, { samples: 2 }, gathering(1)).map(({ text }) => text)).toContain(
+      'stage 1 gathers, which no stage of a run with an adapter does',
+    );
     const [, ...others] = gathering(1).stages;
     expect(found({ ...plan, stages: others })[0]).toMatch(/^PL1 /);
   });

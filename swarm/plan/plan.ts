@@ -97,7 +97,7 @@ export interface Plan {
 }
 
 const peer = z.string().min(1).transform(peerId);
-const blockName = z
+export const blockName = z
   .string()
   .regex(/^(embedding|head|layer\.(0|[1-9]\d*))$/, 'expected embedding, head or layer.N')
   .transform((text) => text as BlockName); // the pattern is the type
@@ -241,7 +241,7 @@ const stateWireProblem = (asked: StateWire | undefined, own: StateWire | undefin
 
 /** Everything that is wrong with a plan for this model and a step of this many samples; none: it can be run. */
 export function problems(
-  model: Pick<Model, 'layers' | 'blocks'>,
+  model: Pick<Model, 'layers' | 'blocks' | 'standing'>,
   batch: {
     readonly samples: number;
     readonly islands?: Islands | undefined;
@@ -267,6 +267,7 @@ export function problems(
     ),
     ...plan.stages.flatMap((stage, index) => stageProblems(plan, stage, index)),
     ...said('PL64', layeredProblem(plan)),
+    ...(model.standing ? gatheredStanding(plan) : []),
     ...stateProblems(model, plan),
     ...cutProblems(model, batch.islands, plan),
     ...said('PL24', islandProblem(batch.islands, plan.islands)),
@@ -334,6 +335,12 @@ function stageProblems(plan: Plan, { layers, members }: PlanStage, stage: number
   }
   return found;
 }
+
+/** An adapter is too small to gather, and what stands lies whole with whoever computes with it. */
+const gatheredStanding = ({ stages }: Plan): Problem[] =>
+  stages.flatMap(({ gathered }, stage): Problem[] =>
+    gathered ? [{ rule: 'PL18', text: `stage ${stage} gathers, which no stage of a run with an adapter does` }] : [],
+  );
 
 function stateProblems(model: Pick<Model, 'blocks'>, plan: Plan): Problem[] {
   const found: Problem[] = [];

@@ -29,7 +29,7 @@ const WORTHWHILE = 0.9;
 /** Shards begin at multiples of this many elements, the alignment of tensors on a GPU. */
 const SHARD_ALIGNMENT = 64;
 
-type SplitModel = Pick<Model, 'layers' | 'blocks'>;
+type SplitModel = Pick<Model, 'layers' | 'blocks' | 'standing'>;
 
 export interface SplitOptions extends OwnedOptions {
   /** Where absent, min(B, 4·stages), but a micro-batch for each lane, and as many as the schedule allows. */
@@ -186,7 +186,7 @@ function lanesOf(model: SplitModel, layers: readonly Range[], donors: number): n
 }
 
 /** What a sample costs in a stage, in elements multiplied: the layers, and in the last stage the head's product with the token table. */
-function cost({ layers: all, blocks }: SplitModel, [from, to]: Range = [0, 0]): number {
+function cost({ layers: all, blocks: trained, standing: blocks = trained }: SplitModel, [from, to]: Range = [0, 0]) {
   const elements = new Map(blocks.map((block) => [block.name, block.elements]));
   let sum = 0;
   for (let layer = from; layer < to; layer++) sum += elements.get(layerBlock(layer)) ?? 0;

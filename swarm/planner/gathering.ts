@@ -101,7 +101,8 @@ export function gatherSeconds(costs: ClusterCosts, group: readonly number[]): nu
  * `together`: so many micro-batches at least, for which it comes once.
  */
 export function isFast(costs: ClusterCosts, group: readonly number[], samples: number, together = 1): boolean {
-  if (group.length < 2) return false;
+  // What stands lies whole with whoever computes with it.
+  if (group.length < 2 || costs.model.standing) return false;
   const passes = group.map((place) => {
     const peer = costs.peers[place];
     return peer ? together * costs.passSeconds(peer, samples) : 0;

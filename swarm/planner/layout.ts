@@ -581,7 +581,7 @@ function stateNeeds(
     const names: BlockName[] = Array.from({ length: layers }, (_, layer) => `layer.${layer}` as const);
     if (first) names.unshift('embedding');
     if (last) names.push('head');
-    const blocks = names.map((name) => blockNamed(costs, name));
+    const blocks = model.blocks.filter(({ name }) => names.includes(name));
     const elements = blocks.map((block) => block.elements);
     // State is read back a slice at a time. A part of a block that is a slice or less goes out through that much; any
     // part of a larger one may need a whole slice.
@@ -613,12 +613,6 @@ function besideBytes({ batch: { compute = 'f32' } }: ClusterCosts, blocks: reado
   const atCuts = isCut ? 2 * alignmentOf(compute) : 0;
   const gap = (own: Block): number => arena(own, [[0, own.elements]], compute).floats - own.elements;
   return 4 * blocks.reduce((sum, own) => sum + 2 * PARTIALS + MOST_ARRAYS * (gap(own) + atCuts), SCALARS + COUNTERS);
-}
-
-function blockNamed({ model }: ClusterCosts, name: BlockName): Block {
-  const found = model.blocks.find((block) => block.name === name);
-  if (!found) throw new RangeError(`the model has no block ${name}`);
-  return found;
 }
 
 /** Of a stage's state, to each member so much, by its room. What no room is left for stays over. */

@@ -7,7 +7,7 @@
  */
 import { at, float, int, outside } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { block, layerBlock } from '../model/model.ts';
+import { type BlockName, layerBlock } from '../model/model.ts';
 import { hopTicks } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, downloadFrom, memo, uploadTo } from './clusterCosts.ts';
 import { timesAsLong } from './gathering.ts';
@@ -665,11 +665,12 @@ const knownSizes = memo<{ layer: number; embedding: number; head: number; table:
 
 const blockSizes = (costs: ClusterCosts) =>
   knownSizes(costs, 0, () => {
-    const embedding = block(costs.model, 'embedding');
+    const blocks = new Map(costs.model.blocks.map((own) => [own.name, own]));
+    const elements = (name: BlockName): number => blocks.get(name)?.elements ?? 0;
     return {
-      layer: block(costs.model, layerBlock(0)).elements,
-      embedding: embedding.elements,
-      head: block(costs.model, 'head').elements,
-      table: at(embedding.tensors, 0).elements,
+      layer: elements(layerBlock(0)),
+      embedding: elements('embedding'),
+      head: elements('head'),
+      table: blocks.get('embedding')?.tensors[0]?.elements ?? 0,
     };
   });

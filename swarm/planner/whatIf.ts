@@ -5,7 +5,7 @@
  */
 
 import { type Result, refusal, success } from '../base.ts';
-import type { Model } from '../model/model.ts';
+import type { Block, Model } from '../model/model.ts';
 import { counted } from '../quantityText.ts';
 import { type Cluster, type ClusterPeer, parseCluster, SESSION_SECONDS } from './cluster.ts';
 import type { ClusterProblem } from './clusterCosts.ts';
@@ -199,5 +199,9 @@ function* largest(most: number, holds: (count: number) => boolean, held = 0): Ge
 const withLayers = (model: Model, layers: number): Model => ({
   ...model,
   layers,
-  blocks: model.blocks.filter(({ name }) => !name.startsWith('layer.') || Number(name.slice(6)) < layers),
+  blocks: firstLayers(model.blocks, layers),
+  ...(model.standing && { standing: firstLayers(model.standing, layers) }),
 });
+
+const firstLayers = (blocks: readonly Block[], layers: number): Block[] =>
+  blocks.filter(({ name }) => !name.startsWith('layer.') || Number(name.slice(6)) < layers);

@@ -76,6 +76,11 @@ export function addAll(y: Matrix, x: Matrix): void {
   for (let i = 0; i < y.length; i++) y[i] = (y[i] ?? 0) + (x[i] ?? 0);
 }
 
+/** y *= scale, all of it. */
+export function scaleAll(y: Matrix, scale: number): void {
+  for (let i = 0; i < y.length; i++) y[i] = (y[i] ?? 0) * scale;
+}
+
 /** y += the sum of all rows of x, each `width` long, from column `from` on. */
 export function addRows(y: Matrix, x: Matrix, from: number, width: number): void {
   for (let row = from; row < x.length; row += width)

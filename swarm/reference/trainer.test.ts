@@ -153,7 +153,7 @@ test('a block made from a seed is the same alone, has the right spread, and diff
   for (const { name, offset, elements, initial } of block(wide.value, 'layer.3').tensors) {
     const part = values.subarray(offset, offset + elements);
     const deviation = Math.sqrt(part.reduce((sum, value) => sum + value * value, 0) / elements);
-    const expected = { ones: 1, zeros: 0, normal: 0.02, residual: 0.02 / 4 }[initial];
+    const expected = { ones: 1, zeros: 0, normal: 0.02, residual: 0.02 / 4, uniform: 1 / Math.sqrt(3 * 96) }[initial];
     expect(Math.abs(deviation - expected), name).toBeLessThan(0.03 * expected + 1e-12);
   }
 });

@@ -18,9 +18,9 @@ interface ReferenceStep {
   readonly learningRate: number;
 }
 
-/** The tensors of a model in float64, by full name, from the elements of its blocks. */
+/** The tensors of a model in float64, by full name, from the elements of its blocks (or of those that stand). */
 export function referenceTensors(
-  model: Model,
+  model: Pick<Model, 'blocks'>,
   elements: (block: string) => ArrayLike<number>,
 ): Map<string, Float64Array> {
   const tensors = new Map<string, Float64Array>();
@@ -71,6 +71,8 @@ export function stateOf(tensors: Matrices): TrainedState {
 
 type Settings = Pick<Train, 'optimizer' | 'schedule' | 'gradientClipNorm' | 'globalBatchSize' | 'sequenceLength'>;
 
+const NONE: Matrices = new Map();
+
 /** Does the steps of one run, for as many islands as there are: their states are given to it with each step. */
 export class Trainer {
   readonly model: Model;
@@ -80,13 +82,14 @@ export class Trainer {
   readonly #values: Matrices;
   readonly #transformer: Transformer;
 
-  constructor(model: Model, train: Settings, products: Products = plainProducts) {
+  /** `standing`: tensors that no step changes. */
+  constructor(model: Model, train: Settings, products: Products = plainProducts, standing = NONE) {
     [this.model, this.#train] = [trainedModel(model, train.optimizer.type), train];
     const rows = this.model.blocks.flatMap(({ tensors }) => tensors);
     this.#tensors = new Map(rows.map((tensor) => [tensor.name, tensor]));
     this.#muon = new MuonRoom(products);
     this.#values = new Map(rows.map(({ name, elements }) => [name, products.zeros(elements)]));
-    this.#transformer = new Transformer(model, this.#values, products, {
+    this.#transformer = new Transformer(model, new Map([...standing, ...this.#values]), products, {
       sequences: train.globalBatchSize,
       positions: train.sequenceLength,
     });
@@ -136,8 +139,13 @@ export interface ReferenceTrainer {
 }
 
 /** In float64. */
-export function referenceTrainer(model: Model, tensors: Matrices, train: Settings): ReferenceTrainer {
-  const trainer = new Trainer(model, train);
+export function referenceTrainer(
+  model: Model,
+  tensors: Matrices,
+  train: Settings,
+  standing?: Matrices,
+): ReferenceTrainer {
+  const trainer = new Trainer(model, train, plainProducts, standing);
   const state = stateOf(tensors);
   return { tensors, step: (windows, number = state.time) => trainer.step(state, windows, number) };
 }

@@ -6,7 +6,7 @@
  * [P, Q] (inOut) or [Q, P] (outIn). The gradient of x is dx.
  */
 import { assertNever, at, got, invariant, type Range } from '../base.ts';
-import type { Model, Operation } from '../model/model.ts';
+import type { AdapterPart, LinearAdapter, Model, Operation } from '../model/model.ts';
 import { NO_TARGET, type WindowRows } from '../run/data.ts';
 import { attentionOf } from './attention.ts';
 import {
@@ -16,6 +16,7 @@ import {
   type Matrices,
   type Matrix,
   type Products,
+  scaleAll,
   turned,
   type View,
 } from './products.ts';
@@ -63,6 +64,9 @@ export class Transformer {
   /** Embedding, layers and head, numbered. */
   readonly #blocks: Range;
   #backwards: readonly (() => void)[] | null = null;
+  /** Of tensors that stand, from rows that make all of their gradients at once: nobody reads these. */
+  readonly #unread = new Map<string, Matrix>();
+  readonly #trained: ReadonlySet<string>;
   /** By block and name. */
   readonly #activations = new Map<string, Matrix>();
   readonly #slopes = new Map<string, Matrix>();
@@ -80,6 +84,7 @@ export class Transformer {
   /** The tensors are read where they are, each time. */
   constructor(model: Model, tensors: Matrices, products: Products, shape: Shape) {
     [this.#model, this.#tensors, this.#products, this.#shape] = [model, tensors, products, shape];
+    this.#trained = new Set(model.blocks.flatMap((own) => own.tensors.map(({ name }) => name)));
     const [first, end] = shape.layers ?? [0, model.layers];
     this.#blocks = [first === 0 ? 0 : first + 1, end === model.layers ? end + 2 : end + 1];
     this.#rows = [
@@ -261,29 +266,92 @@ export class Transformer {
     const residual = operation.residual === null ? null : this.#activation(block, operation.residual, Q);
     const geluSlope = operation.activation === 'gelu' ? products.zeros(y.length) : null;
     const weights = this.#weights(operation, this.#tensor, y);
+    const low = operation.adapter ? this.#lowRank(block, operation, operation.adapter) : null;
     return {
       forward: () => {
         y.fill(0);
         for (const { bias, from } of biases) for (let n = 0; n < N; n++) y.set(bias, n * Q + from);
         for (const { weight_PQ, y_NQ, width } of weights) products.add([N, width, P], x_NP, weight_PQ, y_NQ);
+        low?.forward();
         if (geluSlope) rows.gelu(y, geluSlope);
         if (residual) addAll(y, residual);
       },
       backward: () => {
         const dx_NP: View = { values: this.#slope(block, operation.x, P), row: P };
         const dy = this.#slope(block, operation.y, Q);
-        const dbiases = this.#biases(operation, this.#gradient);
+        const stands = !this.#trained.has(operation.weights[0]);
+        const dbiases = stands ? [] : this.#biases(operation, this.#gradient);
         const dresidual = operation.residual === null ? null : this.#slope(block, operation.residual, Q);
-        const dweights = this.#weights(operation, this.#gradient, dy);
+        const dweights = stands ? [] : this.#weights(operation, this.#gradient, dy);
+        const lowBackward = low?.backward();
         return () => {
           if (dresidual) addAll(dresidual, dy);
           if (geluSlope) rows.geluBackward(dy, geluSlope);
           for (const { bias, from } of dbiases) addRows(bias, dy, from, Q);
-          for (const [index, { weight_PQ: dweight_PQ, y_NQ: dy_NQ, width }] of dweights.entries()) {
-            products.add([N, P, width], dy_NQ, turned(at(weights, index).weight_PQ), dx_NP);
+          for (const { weight_PQ, y_NQ, width } of weights)
+            products.add([N, P, width], { ...y_NQ, values: dy }, turned(weight_PQ), dx_NP);
+          lowBackward?.();
+          for (const { weight_PQ: dweight_PQ, y_NQ: dy_NQ, width } of dweights) {
             if (weightLayout === 'inOut') products.add([P, width, N], turned(x_NP), dy_NQ, dweight_PQ);
             else products.add([width, P, N], turned(dy_NQ), x_NP, turned(dweight_PQ));
           }
+        };
+      },
+    };
+  }
+
+  /** What adapters add to a linear row before its activation: with h = scale·x·Aᵀ, h·Bᵀ in the part's columns of y. */
+  #lowRank(block: number, operation: OperationOf<'linear'>, { parts, ...shared }: LinearAdapter): Row {
+    const all = parts.map((part, index) => this.#lowRankPart(block, operation, { ...shared, ...part }, index));
+    return {
+      forward: () => {
+        for (const row of all) row.forward();
+      },
+      backward: () => {
+        const backwards = all.map((row) => row.backward());
+        return () => {
+          for (const backward of backwards) backward();
+        };
+      },
+    };
+  }
+
+  #lowRankPart(
+    block: number,
+    { x, y, inWidth: P, outWidth: Q }: OperationOf<'linear'>,
+    { scale, rank: R, a, b, from, width }: Omit<LinearAdapter, 'parts'> & AdapterPart,
+    index: number,
+  ): Row {
+    const [N, products] = [this.#rowCount, this.#products];
+    const x_NP: View = { values: this.#activation(block, x, P), row: P };
+    const y_NQ: View = { values: this.#activation(block, y, Q), from, row: Q };
+    const a_RP: View = { values: this.#tensor(at(a, index)), row: P };
+    const b_QR: View = { values: this.#tensor(b), row: R };
+    const [h_NR, dh_NR]: [View, View] = [
+      { values: products.zeros(N * R), row: R },
+      { values: products.zeros(N * R), row: R },
+    ];
+    return {
+      forward: () => {
+        h_NR.values.fill(0);
+        products.add([N, R, P], x_NP, turned(a_RP), h_NR);
+        scaleAll(h_NR.values, scale);
+        products.add([N, width, R], h_NR, turned(b_QR), y_NQ);
+      },
+      backward: () => {
+        const dy_NQ: View = { values: this.#slope(block, y, Q), from, row: Q };
+        const dx_NP: View = { values: this.#slope(block, x, P), row: P };
+        const [da_RP, db_QR]: [View, View] = [
+          { values: this.#gradient(at(a, index)), row: P },
+          { values: this.#gradient(b), row: R },
+        ];
+        return () => {
+          dh_NR.values.fill(0);
+          products.add([N, R, width], dy_NQ, b_QR, dh_NR);
+          scaleAll(dh_NR.values, scale);
+          products.add([width, R, N], turned(dy_NQ), h_NR, db_QR);
+          products.add([R, P, N], turned(dh_NR), x_NP, da_RP);
+          products.add([N, P, R], dh_NR, a_RP, dx_NP);
         };
       },
     };
@@ -375,7 +443,8 @@ export class Transformer {
 
   readonly #tensor = (name: string): Matrix => got(this.#tensors, name);
 
-  readonly #gradient = (name: string): Matrix => this.#found(this.gradients, name, this.#tensor(name).length);
+  readonly #gradient = (name: string): Matrix =>
+    this.#found(this.#trained.has(name) ? this.gradients : this.#unread, name, this.#tensor(name).length);
 
   get #rowCount(): number {
     return this.#shape.sequences * this.#shape.positions;

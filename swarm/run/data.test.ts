@@ -9,6 +9,7 @@ import {
   permuted,
   SEQUENTIAL,
   shardsOfWindow,
+  stepTargets,
   windowCount,
   windowOfSample,
   windowRows,
@@ -67,6 +68,10 @@ test('[DA9] a window of rows has inputs, targets and first rows, in shards that 
   ].flat();
   const list = { kind: 'rows', tokens: numbers.length } as const;
   expect(windowCount(list, 3)).toBe(2);
+  // Five samples of windows of which three rows count, in two windows.
+  const size = { globalBatchSize: 5, sequenceLength: 3 };
+  expect(stepTargets({ ...list, countedRows: 3 }, size)).toBe(7.5);
+  expect(stepTargets({ tokens: 100 }, size)).toBe(15);
   for (const shardTokens of [1, 4, 9, 100]) {
     const read = (window: number) =>
       windowRows(

@@ -19,6 +19,8 @@ export interface TokenList {
   readonly shards: readonly string[];
   /** Of rows alone: the blob that says how many rows of each window count, four bytes a window. */
   readonly counted?: string;
+  /** Of rows alone: how many of them count in all. */
+  readonly countedRows?: number;
 }
 
 /** The target of a row that does not count. */
@@ -112,6 +114,16 @@ function tokensIn(shard: (index: number) => TokenIds, [from, to]: Range, shardTo
     token += part.length;
   }
   return out;
+}
+
+/** Targets of a step: B·T of text, of examples their mean over all windows. */
+export function stepTargets(
+  list: Pick<TokenList, 'kind' | 'tokens' | 'countedRows'>,
+  { globalBatchSize, sequenceLength }: { readonly globalBatchSize: number; readonly sequenceLength: number },
+): number {
+  const { countedRows } = list;
+  if (countedRows === undefined) return globalBatchSize * sequenceLength;
+  return (globalBatchSize * countedRows) / windowCount(list, sequenceLength);
 }
 
 /** How many rows count of samples `[from, to)`, numbered over the whole run. `counted`: of each window; null: each row of text. */

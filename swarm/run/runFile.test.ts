@@ -53,6 +53,33 @@ test('defaults are those of docs/run-file.md, and a parsed run file is a run fil
   expect(modelOf(parsed.value).layers).toBe(2);
 });
 
+test('an adapter has defaults, a seed of its own, and a base that goes only with it', () => {
+  const lora = { type: 'lora', rank: 4, alpha: 8, targets: ['c_attn'] };
+  const withAdapter = (part: object) => changed('train.adapter', { ...lora, ...part });
+  const parsed = parseRunFile(withAdapter({}), 'run.json');
+  if (!parsed.ok) throw new Error(parsed.reason);
+  expect(parsed.value.train).toMatchObject({ adapter: { ...lora, rslora: false, seed: 1 }, base: 'f32' });
+  expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
+  expect(withSeed(parsed.value, 7).train.adapter).toMatchObject({ seed: 7 });
+  for (const [part, expected] of [
+    [{ type: 'dora' }, 'train.adapter.type must be "lora", not "dora"'],
+    [{ rank: 0 }, 'train.adapter.rank must be a positive integer up to 1024, not 0'],
+    [{ alpha: 0 }, 'train.adapter.alpha must be a number above 0, not 0'],
+    [{ targets: [] }, 'train.adapter.targets must be a list of one module name or more, not []'],
+    [{ targets: ['c_attn', 'c_attn'] }, 'train.adapter.targets names a module twice'],
+    [{ targets: ['attn.c_attn'] }, 'train.adapter.targets[0] must be the last part of a linear module’s name'],
+    [
+      { targets: ['q_proj'] },
+      'train.adapter.targets: the model has no linear module q_proj, only c_attn, c_proj, c_fc',
+    ],
+    [{ dropout: 0.1 }, 'train.adapter.dropout is unknown: expected one of type, rank, alpha, targets'],
+  ] as const)
+    expect(reason(withAdapter(part))).toContain(`run.json: ${expected}`);
+  expect(reason(changed('train.base', 'f16'))).toBe(
+    'run.json: train.base goes only with adapter: without one every weight is trained, in float32',
+  );
+});
+
 test('a cosine decays over all steps to a tenth unless it says otherwise', () => {
   const parsed = parseRunFile(changed('train.schedule', { type: 'cosine' }), 'run.json');
   expect(parsed.ok && parsed.value.train.schedule).toEqual({

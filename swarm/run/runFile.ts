@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { invariant, type Result, refusal, success } from '../base.ts';
+import { type Adapter, adapterModel } from '../model/adapter.ts';
 import { modelFromConfig } from '../model/families.ts';
 import {
   countUpTo,
@@ -212,6 +213,31 @@ const adamw = fields({ type: z.literal('adamw'), ...optimizerFields });
 /** Matrices by orthogonalised momentum, all else by AdamW. */
 const muon = fields({ type: z.literal('muon'), momentum: belowOne.default(0.95), ...optimizerFields });
 
+/** More than any published adapter has: past it the matrices that it changes are hardly larger. */
+const MOST_RANK = 1_024;
+const MOST_TARGETS = 100;
+const TARGET = 'the last part of a linear module’s name, such as "q_proj"';
+const ADAPTER_FILE = 'the path of a folder with adapter_model.safetensors, or of a .safetensors file';
+const adapter = fields({
+  type: z.literal('lora', { error: expecting('"lora"') }),
+  rank: countUpTo(MOST_RANK),
+  alpha: positive32,
+  targets: z
+    .array(text(TARGET).regex(/^[A-Za-z0-9_]+$/, { error: expecting(TARGET) }), {
+      error: expecting('a list of module names'),
+    })
+    .min(1, { error: expecting('a list of one module name or more') })
+    .max(MOST_TARGETS, { error: expecting(`a list of at most ${MOST_TARGETS} module names`) })
+    .refine((names) => new Set(names).size === names.length, { error: 'names a module twice' }),
+  rslora: z.boolean({ error: expecting('true or false') }).default(false),
+  init: text(ADAPTER_FILE).exactOptional(),
+  /** Of its first values, where no file has them. */
+  seed: natural.default(1),
+});
+/** How donors hold the weights that an adapter leaves as they are. */
+export const BASE_ENCODINGS = ['f32', 'f16', 'int8'] as const;
+export type BaseEncoding = (typeof BASE_ENCODINGS)[number];
+
 /** What tells the alternatives of a field apart is its `type`. */
 const byType = (words: string) => ({
   error: ({ code, input, discriminator }: z.core.$ZodRawIssue) =>
@@ -231,6 +257,8 @@ const trainFields = fields({
     .default({ type: 'constant', warmupSteps: 0 }),
   gradientClipNorm: positive.nullable().default(null),
   islands: islandsSchema.exactOptional(),
+  adapter: adapter.exactOptional(),
+  base: z.enum(BASE_ENCODINGS, { error: expecting('"f32", "f16" or "int8"') }).exactOptional(),
 });
 
 type Cosine = Omit<z.output<typeof cosine>, 'decaySteps'> & { readonly decaySteps: number };
@@ -243,11 +271,14 @@ export interface Train extends Omit<z.output<typeof trainFields>, 'steps' | 'sch
 
 /** Also what a donor is told of its run. */
 export const trainSchema = trainFields.transform(
-  ({ schedule, steps: given, budget: time, ...rest }, context): Train => {
+  ({ schedule, steps: given, budget: time, base, ...others }, context): Train => {
     const refuse = (field: string, message: string): never => {
       context.addIssue({ code: 'custom', path: field.split('.'), message });
       return z.NEVER;
     };
+    if (base !== undefined && others.adapter === undefined)
+      return refuse('base', 'goes only with adapter: without one every weight is trained, in float32');
+    const rest = others.adapter === undefined ? others : { ...others, base: base ?? 'f32' };
     if (time !== undefined) {
       if ((given ?? OPEN_STEPS) !== OPEN_STEPS)
         return refuse('steps', 'does not go with budget, which says when it ends');
@@ -333,6 +364,8 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   const model = modelFromConfig(parsed.data.model);
   if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
   const run = overflowsHalves(model.value) ? inFloats(parsed.data) : parsed.data;
+  const trained = modelToTrain(run);
+  if (!trained.ok) return refusal(`${fileName}: train.adapter.${trained.reason}`);
   const unfit = dataProblem(run.data);
   if (unfit !== null) return refusal(`${fileName}: ${unfit}`);
   const { sequenceLength } = run.train;
@@ -351,9 +384,10 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   return success(run);
 }
 
-/** The model as its optimizer trains it. */
+/** The model as its optimizer trains it; with an adapter its own weights stand. */
 export function modelToTrain({ model: config, train }: Pick<RunFile, 'model' | 'train'>): Result<Model> {
-  const model = modelFromConfig(config);
+  const whole = modelFromConfig(config);
+  const model = whole.ok && train.adapter ? adapterModel(whole.value, train.adapter) : whole;
   return model.ok ? success(trainedModel(model.value, train.optimizer.type)) : model;
 }
 
@@ -377,10 +411,16 @@ export function modelOf(run: RunFile): Model {
   return model.value;
 }
 
+/** The model that texts are written with: the family's own, with whatever an adapter changes added to its weights. */
+export function wholeModelOf(run: RunFile): Model {
+  const { adapter: _, base: __, ...train } = run.train;
+  return modelOf({ ...run, train });
+}
+
 /** What a planner needs to know of a run's steps. */
 export const batchOf = ({ train, precision }: RunFile) => ({
   ...(train.islands ? { islands: train.islands } : {}),
-  ...optimizerOf(train),
+  ...trainedAs(train),
   samples: train.globalBatchSize,
   sequence: train.sequenceLength,
   wire: precision.wire,
@@ -400,9 +440,14 @@ export function auditOf(
   return said === 0 ? null : { share: said ?? AUDITED_SHARE, isBounded: said === undefined };
 }
 
-/** What updates its state; nothing: AdamW. */
-export const optimizerOf = ({ optimizer }: Pick<Train, 'optimizer'>): { readonly optimizer?: 'muon' } =>
-  optimizer.type === 'muon' ? { optimizer: optimizer.type } : {};
+/** What is trained, and what updates it; nothing: every weight, by AdamW. */
+export const trainedAs = ({
+  optimizer,
+  adapter: own,
+}: Pick<Train, 'optimizer' | 'adapter'>): { readonly optimizer?: 'muon'; readonly adapter?: Adapter } => ({
+  ...(optimizer.type === 'muon' && { optimizer: optimizer.type }),
+  ...(own && { adapter: { rank: own.rank, alpha: own.alpha, targets: own.targets, rslora: own.rslora } }),
+});
 
 /** How its gradient sums and values travel; nothing: as floats. */
 export const stateWireOf = ({ precision: { state } }: Pick<RunFile, 'precision'>): { readonly stateWire?: 'int8' } =>
@@ -412,7 +457,13 @@ export const stateWireOf = ({ precision: { state } }: Pick<RunFile, 'precision'>
 export const orderOf = ({ data: { order, seed } }: RunFile): Order =>
   order === 'sequential' ? SEQUENTIAL : { type: 'shuffled', seed };
 
-/** The run with `seed` in place of `init.seed` and `data.seed`; an init file stays. */
+/** The run with `seed` in place of its seeds: of the data's order, the weights, the adapter. What files have stays. */
 export function withSeed(run: RunFile, seed: number): RunFile {
-  return { ...run, data: { ...run.data, seed }, init: typeof run.init === 'string' ? run.init : { seed } };
+  const { adapter } = run.train;
+  return {
+    ...run,
+    data: { ...run.data, seed },
+    init: typeof run.init === 'string' ? run.init : { seed },
+    train: adapter === undefined ? run.train : { ...run.train, adapter: { ...adapter, seed } },
+  };
 }

@@ -193,6 +193,7 @@ function callsOf(
       samples,
       sequence,
       rows: samples * sequence,
+      stands: model.standing !== undefined,
       width: model.width,
       vocabulary: model.vocabulary,
       bindingBytes: device.limits.maxStorageBufferBindingSize,

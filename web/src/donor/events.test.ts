@@ -51,7 +51,7 @@ const said = (message: Partial<ServerMessage>): DonorEvent => ({
   type: 'serverSaid',
   message: message as ServerMessage, // only what the state looks at
 });
-const RUN = { name: 'r', train: { steps: 9, globalBatchSize: 2, sequenceLength: 8 } } as RunFacts; // as far as it is shown
+const RUN = { name: 'r', train: { steps: 9, globalBatchSize: 2, sequenceLength: 8 }, data: {} } as RunFacts; // as far as it is shown
 const WELCOME = said({ type: 'welcome', peer: peerId('me'), run: RUN, heard: null });
 const ADMITTED: DonorEvent = { type: 'admitted' };
 const START = said({ type: 'start', epoch: 1, step: 0 });

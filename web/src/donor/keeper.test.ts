@@ -17,7 +17,7 @@ const after = (run: string, committedSteps: number): DonorState => ({
   ...INITIAL_STATE,
   visit: 1,
   me: 'a' as DonorState['me'],
-  run: { name: run, stepTokens: 100 } as DonorState['run'], // all that is asked for
+  run: { name: run, stepTargets: 100 } as DonorState['run'], // all that is asked for
   snapshot: {
     ...{ run, committedSteps, donors: [{ peer: 'a', tokens: 100 * committedSteps }] },
   } as unknown as DonorState['snapshot'],

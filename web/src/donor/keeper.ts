@@ -122,7 +122,7 @@ export class Keeper {
     const all = contributedTokens(state);
     const tokens = all - this.#countedTokens;
     if (!run || !snapshot) return;
-    const runTokens = snapshot.committedSteps * run.stepTokens;
+    const runTokens = snapshot.committedSteps * run.stepTargets;
     // A share falls while others go on; who gave nothing has no entry.
     if (tokens === 0 && (all === 0 || runTokens === this.#runTokens)) return;
     this.#countedTokens = all;

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import type { About } from '../../../swarm/messages/about.ts';
 import { EMPTY_CARD } from '../../../swarm/messages/about.ts';
 import { byText, foldedText, hereText, leftText } from './runWords.tsx';
 
@@ -12,7 +11,7 @@ test('who trains the run is said in its operator’s words, else whose server it
 });
 
 test('the time that is left is that of the steps to come at the pace of the newest ones', () => {
-  const about = { train: { globalBatchSize: 16, sequenceLength: 64 } } as Pick<About, 'train'>; // what is asked for
+  const about = { stepTargets: 1024 };
   const status = { committedSteps: 100, steps: 400, tokensPerSecond: 256, phase: 'training' as const };
   // 300 steps of 1,024 tokens at 256 a second.
   expect(leftText(status, about)).toBe('About 20 min left at this pace.');

@@ -142,11 +142,10 @@ export function leftText(
     phase,
     time,
   }: Pick<PublicStatus, 'committedSteps' | 'steps' | 'tokensPerSecond' | 'phase' | 'time'>,
-  about: Pick<About, 'train'> | null,
+  about: Pick<About, 'stepTargets'> | null,
 ): string {
   if (time && phase !== 'finished')
     return `${durationText(Math.max(0, time.seconds - time.usedSeconds))} of training left.`;
   if (about === null || tokensPerSecond === null || tokensPerSecond <= 0 || phase === 'finished') return '';
-  const tokens = (steps - committedSteps) * about.train.globalBatchSize * about.train.sequenceLength;
-  return `About ${durationText(tokens / tokensPerSecond)} left at this pace.`;
+  return `About ${durationText(((steps - committedSteps) * about.stepTargets) / tokensPerSecond)} left at this pace.`;
 }

@@ -193,7 +193,7 @@ function RunNumbers({ state, told, isOld }: Pick<RunningProps, 'state' | 'told' 
   // A tab that rests since it was loaded hears nothing but what anyone may know.
   const snapshot = state.snapshot ?? told;
   const tokens = givenTokens(state);
-  const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTokens ?? 0);
+  const runTokens = (snapshot?.committedSteps ?? 0) * (run?.stepTargets ?? 0);
   const share = runTokens > 0 ? Math.min(1, tokens / runTokens) : null;
   const unseen = snapshot?.evaluationLoss ?? null;
   // What is told of steps is asked for now and then: the newest loss may not be in it yet.

@@ -47,7 +47,7 @@ test('who waits for a plan reads the server’s reasons in plain words', () => {
 });
 
 test('a change of runs is told to its donors, whatever they do, and is over with the next run', () => {
-  const run = { name: 'first', steps: 9, compute: 'f32', stepTokens: 16 } as const;
+  const run = { name: 'first', steps: 9, compute: 'f32', stepTargets: 16 } as const;
   const snapshot = {
     run: 'first',
     phase: 'training',

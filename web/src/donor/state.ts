@@ -6,6 +6,7 @@ import type { RunFacts } from '../../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { TurnError } from '../../../swarm/messages/turn.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
+import { stepTargets } from '../../../swarm/run/data.ts';
 import type { DonorStatus } from '../executor/protocol.ts';
 import {
   type Condition,
@@ -114,12 +115,12 @@ export const INITIAL_STATE: DonorState = {
 };
 
 /** What is shown of a run. */
-export const runSummary = ({ name, train, compute = 'f32' }: RunFacts) => ({
+export const runSummary = ({ name, train, data, compute = 'f32' }: RunFacts) => ({
   name,
   /** 0: it ends with its time. */
   steps: train.budget ? 0 : train.steps,
   compute,
-  stepTokens: train.globalBatchSize * train.sequenceLength,
+  stepTargets: stepTargets(data, train),
 });
 
 /** Null where the run, or the adapter, is not known yet. */

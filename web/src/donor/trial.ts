@@ -27,8 +27,7 @@ export function pagesPerMinute(tokensPerSecond: number, { model }: About): numbe
 }
 
 /** Alone, for what is left of the run. */
-export function aloneSeconds(tokensPerSecond: number, { train }: About, committedSteps: number): number {
+export function aloneSeconds(tokensPerSecond: number, { train, stepTargets }: About, committedSteps: number): number {
   if (train.budget) return train.budget.seconds;
-  const left = Math.max(0, train.steps - committedSteps) * train.globalBatchSize * train.sequenceLength;
-  return left / tokensPerSecond;
+  return (Math.max(0, train.steps - committedSteps) * stepTargets) / tokensPerSecond;
 }

@@ -75,6 +75,8 @@ export interface Stage {
   /** In place of a range of this stage's gradient sum. */
   writeGradient(block: BlockName, range: Range, sums: Float32Array): void;
   writeValues(block: BlockName, range: Range, values: Float32Array): void;
+  /** A range of a block whose weights stand. */
+  writeStanding(block: BlockName, range: Range, values: Float32Array): void;
   /** Adds what int8 codes stand for. */
   addValues(block: BlockName, range: Range, codes: Float32Array): void;
   readValues(block: BlockName, range: Range): Promise<Reading>;

@@ -42,6 +42,7 @@ async function stepOfFirst(
     packGradient: async () => reading,
     writeGradient: note('write gradient'),
     writeValues: () => undefined,
+    writeStanding: () => undefined,
     addValues: () => undefined,
     readValues: async () => reading,
     settled: async () => undefined,

@@ -26,6 +26,7 @@ const ISLANDS: Islands = {
 const WAYS = {
   connect: async () => undefined,
   read: async (_checkpoint: number, _block: string, _kind: string, [from, to]: Range) => new Float32Array(to - from),
+  readBase: async () => undefined,
   send: async () => undefined,
   receive: async () => new Float32Array(1),
 };
@@ -88,6 +89,7 @@ test.each([Number.NaN, Number.NEGATIVE_INFINITY])(
         {
           connect: async () => undefined,
           read: async () => new Float32Array(1),
+          readBase: async () => undefined,
           send: async () => undefined,
           receive: async ({ kind, range: [from, to] }) => {
             expect(kind).toBe('state');

@@ -17,7 +17,17 @@ import type { Reading } from './engine.ts';
 import { ValuesMissing } from './epochs.ts';
 import { LateCopies } from './lateCopies.ts';
 import { type HeldState, heldState, move } from './moving.ts';
-import { buildRole, closeRole, type Engine, isSameWork, keptUnder, loadRole, type Role } from './role.ts';
+import {
+  buildRole,
+  closeRole,
+  type Engine,
+  isSameWork,
+  keptUnder,
+  loadBase,
+  loadRole,
+  type ReadBase,
+  type Role,
+} from './role.ts';
 import { gatherAsReplica, gatherValues, sendToReplicas, sendValues } from './values.ts';
 
 /** What a new role is made for. */
@@ -40,6 +50,7 @@ interface Ways {
   /** Resolves when there is a way to everyone with whom something is exchanged until the first step, or in it. */
   connect(): Promise<void>;
   read(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
+  readBase: ReadBase;
   send(to: PeerId, key: TensorKey, values: Float32Array): Promise<void>;
   receive(key: TensorKey, from: PeerId): Promise<Float32Array<ArrayBuffer>>;
 }
@@ -176,8 +187,8 @@ export class Holding {
     this.drop();
     const role = await buildRole(engine, model, train, plan, peer, epoch);
     this.#role = role;
-    await loadRole(role, (block, kind, range) => ways.read(checkpoint, block, kind, range));
-    await links;
+    const state = loadRole(role, (block, kind, range) => ways.read(checkpoint, block, kind, range));
+    await Promise.all([state, loadBase(role, ways.readBase), links]);
   }
 
   /** After an abandoned step holders and replicas may lack the last update's values: primaries send them once more. */
@@ -243,7 +254,8 @@ export class Holding {
       const role = await buildRole(engine, model, train, plan, me, epoch);
       this.#role = { ...role, late: copies };
     }
-    await links;
+    const base = this.#role && loadBase(this.#role, ways.readBase);
+    await Promise.all([links, base]);
     const { send, receive } = ways;
     await move({
       model,

@@ -9,6 +9,7 @@ import { type Sizes, sizesOf } from '../../../swarm/ways/partners.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
 import type { Engine } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
+import { NO_STORE, type PieceStore, StandingBase } from './standingBase.ts';
 import { TokenSource } from './tokenSource.ts';
 
 export interface JoinedRun {
@@ -21,11 +22,19 @@ export interface JoinedRun {
   readonly tokens: TokenSource;
   /** The held-out text, where the run has one. */
   readonly evaluation: TokenSource | null;
+  /** The weights that stand beside an adapter; null: all are trained. */
+  readonly base: StandingBase | null;
 }
 
 export type OpenEngine = (model: Model, train: Train, wire: RunWire, compute?: Compute) => Engine;
 
-export function joinedRun(peer: PeerId, facts: RunFacts, openEngine: OpenEngine, files: RunFiles): JoinedRun {
+export function joinedRun(
+  peer: PeerId,
+  facts: RunFacts,
+  openEngine: OpenEngine,
+  files: RunFiles,
+  pieces: PieceStore = NO_STORE,
+): JoinedRun {
   const model = modelToTrain(facts);
   invariant(model.ok, 'the server sent a model that it would have refused itself');
   const shape = { sequenceLength: facts.train.sequenceLength, vocabulary: model.value.vocabulary };
@@ -38,5 +47,11 @@ export function joinedRun(peer: PeerId, facts: RunFacts, openEngine: OpenEngine,
     sizes: sizesOf(model.value, facts),
     tokens: source(facts.data, facts.order),
     evaluation: facts.evaluation ? source(facts.evaluation, SEQUENTIAL) : null,
+    base: facts.base
+      ? new StandingBase({
+          ...{ model: model.value, encoding: facts.train.base ?? 'f32', base: facts.base, store: pieces },
+          fetchPiece: (hash) => files.basePiece(hash),
+        })
+      : null,
   };
 }

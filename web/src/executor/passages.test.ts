@@ -35,6 +35,7 @@ const stage: Stage = {
   packGradient: async () => reading,
   writeGradient: nothing,
   writeValues: nothing,
+  writeStanding: nothing,
   addValues: nothing,
   readValues: async () => reading,
   settled: async () => undefined,

@@ -5,7 +5,7 @@
 import { at, got, type PeerId, type Range } from '../../../swarm/base.ts';
 import type { AnswerSize } from '../../../swarm/memory/answerMemory.ts';
 import { type ShardWork, type StageSize, shardsOf, stagesOfPeer } from '../../../swarm/memory/memory.ts';
-import type { BlockName, BlockUse, Model } from '../../../swarm/model/model.ts';
+import { type BlockName, type BlockUse, type Model, standingOfStage } from '../../../swarm/model/model.ts';
 import { partsOfKind } from '../../../swarm/plan/handover.ts';
 import { holders, keepersOf, keptUses, type Plan } from '../../../swarm/plan/plan.ts';
 import { type StateKind, savedAs, savedKinds, stateKinds } from '../../../swarm/plan/stateKinds.ts';
@@ -203,6 +203,19 @@ export async function loadRole({ model, stages, uses, shards, loaded, kept }: Ro
     }
   }
   await Promise.all(loads);
+}
+
+export type ReadBase = (
+  block: BlockName,
+  range: Range,
+  take: (part: Range, values: Float32Array<ArrayBuffer>) => void,
+) => Promise<void>;
+
+/** Loads the weights that stand into the stages that compute with them. */
+export async function loadBase({ model, plan, stages }: Role, read: ReadBase): Promise<void> {
+  for (const [index, stage] of stages)
+    for (const { block, ranges } of standingOfStage(model, at(plan.stages, index).layers))
+      for (const range of ranges) await read(block, range, (part, values) => stage.writeStanding(block, part, values));
 }
 
 function sizesOf(plan: Plan, peer: PeerId, stage: number): number[] {

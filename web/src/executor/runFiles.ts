@@ -1,5 +1,5 @@
 /**
- * The run's files over HTTP, with this donor's token: token shards, ranges of a checkpoint, uploads of shards. An upload
+ * The run's files over HTTP, with this donor's token: token shards, ranges of a checkpoint, pieces of a base, uploads of shards. An upload
  * that the network lost, or that the server could not keep just then, is tried again: without it the checkpoint never
  * becomes whole.
  */
@@ -13,6 +13,8 @@ import type { Traffic } from './traffic.ts';
 /** The server's HTTP side, with this donor's token. */
 export interface RunFiles {
   tokenShard(hash: string): Promise<ArrayBuffer>;
+  /** A piece of the weights that stand; tried again where the network loses it. */
+  basePiece(hash: string): Promise<ArrayBuffer>;
   state(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
   /**
    * The kinds that a checkpoint has of a shard, one after the other; resolves to the blob's SHA-256. It is tried no more
@@ -39,6 +41,9 @@ const NOT_TRUE = 422;
 
 /** Before the second try, the third, …: about a minute in all, half of what the server waits. */
 const RETRY_PAUSES_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
+
+/** So that a donor whom nobody lets read it does not try for long. */
+const BASE_RETRIES = 3;
 
 /** What is smaller is copied at once. */
 const BLOB_BYTES = 4 * 1024 * 1024;
@@ -77,6 +82,16 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
   };
   return {
     tokenShard: async (hash) => (await ask(`api/tokens/${hash}`)).arrayBuffer(),
+    async basePiece(hash) {
+      const path = `api/base/${hash}`;
+      const attempt = async (): Promise<ArrayBuffer> => (await ask(path, { cache: 'no-store' })).arrayBuffer();
+      for (const pauseMs of RETRY_PAUSES_MS.slice(0, BASE_RETRIES)) {
+        const bytes = await attempt().catch(() => null);
+        if (bytes !== null) return bytes;
+        await wait(pauseMs);
+      }
+      return attempt();
+    },
     async state(checkpoint, block, kind, [from, to]) {
       const bytes = await (
         await ask(`api/state/${checkpoint}/${block}?kind=${kind}&from=${from}&to=${to}`)
@@ -121,6 +136,7 @@ export function meteredFiles(files: RunFiles, meter: Meter, traffic: Traffic): R
   };
   return {
     tokenShard: (hash) => received(files.tokenShard(hash)),
+    basePiece: (hash) => received(files.basePiece(hash)),
     state: (checkpoint, block, kind, range) => received(files.state(checkpoint, block, kind, range)),
     upload: async (state, ...of) => {
       await leaves(state);

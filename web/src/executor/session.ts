@@ -254,7 +254,7 @@ export class Session {
     this.disconnected(false);
     const found = this.#parts.files(() => this.#token);
     const files = meteredFiles(found, this.#meter, this.#traffic);
-    this.#run = joinedRun(peer, facts, this.#parts.engine, files);
+    this.#run = joinedRun(peer, facts, this.#parts.engine, files, this.#parts.pieces);
   }
 
   /** Completes a commit that it had not heard of, and says what stands here. */
@@ -321,6 +321,7 @@ export class Session {
       {
         connect: () => this.#neighbours.connect(message, epoch.abort.signal),
         read: (checkpoint, block, kind, range) => run.files.state(checkpoint, block, kind, range),
+        readBase: async (...asked) => run.base?.read(...asked),
         send: (to, key, values) => this.#sendTensor(epoch.abort.signal, to, key, values),
         receive: (key, sender) => this.#meter.awaited(sender, this.#receive(epoch.abort.signal, key, sender)),
       },
@@ -520,10 +521,10 @@ export class Session {
   }
 }
 
-/** What this peer can do for a plan before it begins: compile, fetch tokens, open links. It makes no role and moves no state. */
+/** What this peer can do for a plan before it begins: compile, fetch tokens and what stands, open links. It makes no role and moves no state. */
 async function warmUp(
   { plan, epoch, step }: Message<'warm'>,
-  { peer, sizes, engine, facts: { train }, tokens }: JoinedRun,
+  { peer, sizes, engine, facts: { train }, tokens, base }: JoinedRun,
   ways: Pick<Ways, 'openAhead'>,
 ): Promise<void> {
   const links = ways.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
@@ -532,5 +533,5 @@ async function warmUp(
   const samples = next === null ? [] : samplesRead(plan, peer, tokens);
   const first = (next?.number ?? 0) * train.globalBatchSize;
   const read = Promise.all(samples.map((sample) => tokens.read(first, [sample, sample + 1])));
-  await Promise.all([links, read, warmRole(engine, train, plan, peer)]);
+  await Promise.all([links, read, base?.warm(plan, peer), warmRole(engine, train, plan, peer)]);
 }

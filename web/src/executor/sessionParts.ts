@@ -4,6 +4,7 @@ import type { LinkMeasurement } from '../../../swarm/messages/profile.ts';
 import type { OpenEngine } from './joinedRun.ts';
 import type { DonorPage } from './protocol.ts';
 import type { RunFiles } from './runFiles.ts';
+import type { PieceStore } from './standingBase.ts';
 
 /** To other donors, and with what is between. */
 export interface Ways {
@@ -41,6 +42,8 @@ export interface SessionParts {
   readonly engine: OpenEngine;
   /** `token`: of the connection that there is now. */
   readonly files: (token: () => string) => RunFiles;
+  /** What this browser keeps of weights that stand; absent: nothing. */
+  readonly pieces?: PieceStore;
   /** Seconds, monotonic. */
   readonly now: () => number;
   readonly wait: (seconds: number) => Promise<void>;

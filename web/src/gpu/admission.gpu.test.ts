@@ -291,7 +291,14 @@ test.each([
           family,
           gpuClass,
         },
-        ...{ vocabulary: 300, bindingBytes, buffer: () => none, value: () => none, gradient: () => none },
+        ...{
+          vocabulary: 300,
+          bindingBytes,
+          stands: false,
+          buffer: () => none,
+          value: () => none,
+          gradient: () => none,
+        },
       });
       for (const { kernel, dims } of Object.values<readonly KernelCall[]>({ ...work }).flat())
         run.add(textKey(forDevice({ units: [], gpuClass }, 'f32', kernel), dims, { family, inBoxes: false }));

@@ -36,10 +36,9 @@ const FEW_ON_SOFTWARE = 2;
 const fewRowsOf = ({ family, gpuClass }: Pick<Gpu, 'family' | 'gpuClass'>): number =>
   family === 'software' || gpuClass === 'cpu' ? FEW_ON_SOFTWARE : MOST_ROWS;
 
-/** Where the weights are: the stage that trains with them, or what was loaded for answers alone. */
+/** Where the weights of a block are, and those that stand: in the stage that trains with them. */
 export interface AnswerWeights {
-  valuesBuffer(block: BlockName): GPUBuffer;
-  arena(block: BlockName): Arena;
+  weightsOf(block: BlockName, stands: boolean): { readonly arena: Arena; readonly buffer: GPUBuffer };
 }
 
 export interface AnswerParts {
@@ -57,13 +56,11 @@ export function answerPlaces(
 ): Places {
   const { family, gpuClass, bindingBytes } = gpu;
   const elementBytes = ELEMENT_BYTES[size.compute ?? 'f32'];
-  const value = tensorIn(model, elementBytes, (block) => ({
-    arena: weights.arena(block),
-    buffer: weights.valuesBuffer(block),
-  }));
+  const value = tensorIn(model, elementBytes, (...of) => weights.weightsOf(...of));
   return {
     ...{ samples: rows, sequence: 1, rows, width: model.width, lossScale: 1, elementBytes },
     ...{ vocabulary: model.vocabulary, bindingBytes, family, gpuClass },
+    stands: model.standing !== undefined,
     ...(rows <= fewRowsOf(gpu) && { fewRows: true }),
     buffer: (name) => ({ buffer: bufferOf(name) }),
     value,

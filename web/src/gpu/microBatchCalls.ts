@@ -2,7 +2,8 @@
  * What a stage does for a micro-batch, as kernel calls in order: the rows of its program, forward and from the end. The
  * loss goes by runs of rows, each forward and backward before the next, so that a run's logits are all there ever are.
  */
-import type { Program, Step } from '../../../swarm/model/program.ts';
+import { ADAPTER } from '../../../swarm/memory/adapterMemory.ts';
+import { LOW_GRADIENT, type Program, type Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
 import type { KernelCall } from './kernelCall.ts';
 import { backward, forward, type Places } from './operations.ts';
@@ -80,6 +81,8 @@ function runsOf(program: Program, places: Places, most: number): Places[] {
     const rows = Math.min(most, places.rows - from);
     const buffer: Places['buffer'] = (name) => {
       const { buffer: whole } = places.buffer(name);
+      // The B's of a row go with its weights, not with its rows.
+      if (name === ADAPTER.b || name === ADAPTER.gradient) return { buffer: whole };
       const own = logits.get(name) ?? inRuns.get(name);
       const width = own ?? kept.get(name) ?? again.get(name) ?? scratch.get(name);
       // Targets and losses are one word a row.
@@ -97,7 +100,8 @@ function unusedByLoss(
   { rows, elementBytes, buffer }: Places,
 ): Places['unused'] {
   const placeOf = (name: string): string => shared.get(name) ?? name;
-  const used = new Set([...head, ...loss].flatMap(({ x, y, dx, dy }) => [x, y, dx, dy].map((name) => name && placeOf(name)))); // biome-ignore format: one line
+  const names = [...head, ...loss].flatMap(({ x, y, dx, dy }) => [x, y, dx, dy, LOW_GRADIENT]);
+  const used = new Set(names.map((name) => name && placeOf(name)));
   const elements = [
     ...[...scratch].map(([name, width]) => [name, rows * width] as const),
     ...[...inRuns].map(([name, width]) => [name, Math.min(rows, runRows) * width] as const),

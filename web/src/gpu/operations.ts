@@ -34,6 +34,7 @@ import { assertNever, invariant } from '../../../swarm/base.ts';
 import { BY_POSITION, BY_TOKEN, firstKeysName, isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
+import { adaptedBackward, adaptedForward } from './adapterCalls.ts';
 import { wholeWords } from './buffers.ts';
 import { call, type KernelCall } from './kernelCall.ts';
 import { inputGradient, type Room, weightGradient } from './slicedGradients.ts';
@@ -61,6 +62,8 @@ export interface Places {
   /** A tensor, or the one matrix of several joined ones. */
   readonly value: (...tensors: readonly string[]) => BufferSlice;
   readonly gradient: (...tensors: readonly string[]) => BufferSlice;
+  /** The family's weights stand: no gradient of theirs is made. */
+  readonly stands: boolean;
   /** Products are made of few rows (family/fewRows.ts). */
   readonly fewRows?: true;
 }
@@ -175,7 +178,8 @@ function normForward(step: Step, norm: Norm, { rows: N, width: C, buffer, value 
   }
 }
 
-function normBackward(step: Step, norm: Norm, { rows: N, width: C, buffer, value, gradient }: Places): KernelCall[] {
+function normBackward(step: Step, norm: Norm, places: Places): KernelCall[] {
+  const { rows: N, width: C, buffer, value, gradient, stands } = places;
   const label = `${step.scope} d${norm.op}`;
   const [x, stat] = [buffer(named(step.x)), buffer(`${named(step.y)}.stat`)];
   const [dx, dy] = [buffer(named(step.dx)), buffer(named(step.dy))];
@@ -183,30 +187,27 @@ function normBackward(step: Step, norm: Norm, { rows: N, width: C, buffer, value
   switch (norm.op) {
     case 'layerNorm': {
       const shared = { x_NC: x, stat_N2: stat, dy_NC: dy };
+      const own = { ...shared, weight_C: value(norm.weight), dx_NC: dx };
+      const input = call(layerNormBackward, own, { N, C, accumulate }, label);
+      if (stands) return [input];
       const weights = { dweight_C: gradient(norm.weight), dbias_C: gradient(norm.bias) };
-      const input = { weight_C: value(norm.weight), dx_NC: dx };
-      return [
-        call(layerNormBackwardWeights, { ...shared, ...weights }, { N, C }, label),
-        call(layerNormBackward, { ...shared, ...input }, { N, C, accumulate }, label),
-      ];
+      return [call(layerNormBackwardWeights, { ...shared, ...weights }, { N, C }, label), input];
     }
     case 'rmsNorm': {
       const shared = { x_NC: x, stat_N: stat, dy_NC: dy };
-      const input = { weight_C: value(norm.weight), dx_NC: dx };
-      return [
-        call(rmsNormBackwardWeights, { ...shared, dweight_C: gradient(norm.weight) }, { N, C }, label),
-        call(rmsNormBackward, { ...shared, ...input }, { N, C, offset: norm.offset, accumulate }, label),
-      ];
+      const dims = { N, C, offset: norm.offset, accumulate };
+      const input = call(rmsNormBackward, { ...shared, weight_C: value(norm.weight), dx_NC: dx }, dims, label);
+      if (stands) return [input];
+      return [call(rmsNormBackwardWeights, { ...shared, dweight_C: gradient(norm.weight) }, { N, C }, label), input];
     }
     case 'headNorm': {
       const shared = { x_NED: x, stat_NG: stat, dy_NED: dy };
-      const weights = { ...shared, dweight_2D: gradient(...norm.weights) };
-      const input = { ...shared, weight_2D: value(...norm.weights), dx_NED: dx };
       const D = norm.headWidth;
-      return [
-        call(headNormBackwardWeights, weights, { N, ...headsOf(norm), C: 2 * D }, label),
-        call(headNormBackward, input, { N, ...headsOf(norm), D, offset: norm.offset }, label),
-      ];
+      const dims = { N, ...headsOf(norm), D, offset: norm.offset };
+      const input = call(headNormBackward, { ...shared, weight_2D: value(...norm.weights), dx_NED: dx }, dims, label);
+      if (stands) return [input];
+      const weights = { ...shared, dweight_2D: gradient(...norm.weights) };
+      return [call(headNormBackwardWeights, weights, { N, ...headsOf(norm), C: 2 * D }, label), input];
     }
   }
 }
@@ -223,6 +224,13 @@ function piecesOf(linear: OperationOf<'linear'>, { bindingBytes }: Places): Tabl
 }
 
 function linearForward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {
+  const { adapter } = linear;
+  if (!adapter) return ownForward(step, linear, places);
+  return adaptedForward({ step, linear, adapter }, places, (...own) => ownForward(...own, places));
+}
+
+/** Of its own weights. */
+function ownForward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {
   const { rows, elementBytes, buffer, value } = places;
   const y = named(step.y);
   const pieces = piecesOf(linear, places);
@@ -323,6 +331,7 @@ export function backward(step: Step, places: Places): KernelCall[] {
 
 function embedBackward(dx_NC: BufferSlice, embed: OperationOf<'embed'>, places: Places, label: string): KernelCall[] {
   const { rows: N, sequence: T, width: C, buffer, gradient } = places;
+  if (places.stands) return [];
   const sorted = ({ order, segments }: typeof BY_TOKEN | typeof BY_POSITION) => ({
     ...{ order_N: buffer(order), segments: buffer(segments), dx_NC },
   });
@@ -338,13 +347,43 @@ function embedBackward(dx_NC: BufferSlice, embed: OperationOf<'embed'>, places: 
 }
 
 function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {
-  const { rows, buffer, value, gradient } = places;
-  const x = buffer(named(step.x));
-  const dy = buffer(named(step.dy));
-  const inOut = linear.weightLayout === 'inOut';
+  const { adapter } = linear;
+  if (!adapter) return ownBackward(step, linear, places);
+  return adaptedBackward({ step, linear, adapter }, places, (...own) => ownBackward(...own, places));
+}
+
+/** Of its own weights: their gradients, where they do not stand, and what they make of the input's. */
+function ownBackward(step: Step, linear: OperationOf<'linear'>, places: Places): KernelCall[] {
+  const { rows, buffer, value, stands } = places;
   const label = `${step.scope} d${linear.weights.join(' ')}`;
   const pieces = piecesOf(linear, places);
   if (pieces !== null) return pieces.flatMap((piece) => pieceBackward(step, linear, places, piece));
+  const pre = step.xBeforeGelu;
+  const input = call(
+    matmul({
+      layout: linear.weightLayout === 'inOut' ? 'NT' : 'NN',
+      epilogue: { geluBackward: pre !== null, accumulate: step.accumulate },
+    }),
+    {
+      a: buffer(named(step.dy)),
+      b: value(...linear.weights),
+      c_MN: buffer(named(step.dx)),
+      ...(pre === null ? {} : { pre_MN: buffer(pre) }),
+    },
+    { M: rows, N: linear.inWidth, K: linear.outWidth },
+    label,
+  );
+  return [
+    ...(stands ? [] : ownGradients(step, linear, places, label)),
+    ...(isOfLoss(step) ? inputGradient(input, sliced(places, step.accumulate)) : [input]),
+  ];
+}
+
+function ownGradients(step: Step, linear: OperationOf<'linear'>, places: Places, label: string): KernelCall[] {
+  const { rows, buffer, gradient } = places;
+  const x = buffer(named(step.x));
+  const dy = buffer(named(step.dy));
+  const inOut = linear.weightLayout === 'inOut';
   // Where dy is the second factor its column sums, the bias gradient, are a by-product.
   const hasBias = linear.biases.length > 0;
   const biasBeside = inOut && hasBias;
@@ -368,22 +407,7 @@ function linearBackward(step: Step, linear: OperationOf<'linear'>, places: Place
     const buffers = { dy_NC: dy, dbias_C: gradient(...linear.biases) };
     calls.push(call(columnSum, buffers, { N: rows, C: linear.outWidth }, `${label} bias`));
   }
-  const pre = step.xBeforeGelu;
-  const input = call(
-    matmul({
-      layout: inOut ? 'NT' : 'NN',
-      epilogue: { geluBackward: pre !== null, accumulate: step.accumulate },
-    }),
-    {
-      a: dy,
-      b: value(...linear.weights),
-      c_MN: buffer(named(step.dx)),
-      ...(pre === null ? {} : { pre_MN: buffer(pre) }),
-    },
-    { M: rows, N: linear.inWidth, K: linear.outWidth },
-    label,
-  );
-  return [...calls, ...(isOfLoss(step) ? inputGradient(input, sliced(places, step.accumulate)) : [input])];
+  return calls;
 }
 
 const adapterOf = ({ family, gpuClass }: Places) => ({ family, gpuClass });
@@ -398,22 +422,26 @@ const isOfLoss = ({ y, dy }: Step): boolean => y !== null && y === dy;
 
 /** The same of some rows of the weight: their gradient, and what they add to that of the input. */
 function pieceBackward(step: Step, linear: OperationOf<'linear'>, places: Places, piece: TablePiece): KernelCall[] {
-  const { rows, elementBytes, buffer, value, gradient } = places;
+  const { rows, elementBytes, buffer, value, gradient, stands } = places;
   const { inWidth, outWidth } = linear;
   const label = `${step.scope} d${linear.weights.join(' ')}${nameOf(piece)}`;
   const dy = partOf(buffer(named(step.dy)), piece.first * elementBytes, null);
   const accumulate = step.accumulate || piece.first > 0;
-  const weight = call(
-    matmul({ layout: 'TN', epilogue: { accumulate: true }, ofWider: true }),
-    { a: dy, b: buffer(named(step.x)), c_MN: rowsOf(gradient(...linear.weights), piece, 4 * inWidth) },
-    { M: piece.rows, N: inWidth, K: rows, P: outWidth },
-    label,
-  );
+  const weight = (): KernelCall =>
+    call(
+      matmul({ layout: 'TN', epilogue: { accumulate: true }, ofWider: true }),
+      { a: dy, b: buffer(named(step.x)), c_MN: rowsOf(gradient(...linear.weights), piece, 4 * inWidth) },
+      { M: piece.rows, N: inWidth, K: rows, P: outWidth },
+      label,
+    );
   const input = call(
     matmul({ layout: 'NN', epilogue: { accumulate }, ofWider: true }),
     { a: dy, b: rowsOf(value(...linear.weights), piece, inWidth * elementBytes), c_MN: buffer(named(step.dx)) },
     { M: rows, N: inWidth, K: piece.rows, P: outWidth },
     label,
   );
-  return [weight, ...(isOfLoss(step) ? inputGradient(input, sliced(places, accumulate)) : [input])];
+  return [
+    ...(stands ? [] : [weight()]),
+    ...(isOfLoss(step) ? inputGradient(input, sliced(places, accumulate)) : [input]),
+  ];
 }

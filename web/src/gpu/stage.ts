@@ -9,6 +9,7 @@ import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
 import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { at, got, invariant, type Range } from '../../../swarm/base.ts';
+import { standingName } from '../../../swarm/memory/adapterMemory.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
 import {
   addsPositions,
@@ -34,7 +35,7 @@ import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
 import type { Packing } from './packing.ts';
 import { Passes } from './passes.ts';
-import { arenasOf, type StagePlan, slotKey, stageCalls, targetsOf } from './stageCalls.ts';
+import { arenasOf, type StagePlan, slotKey, stageCalls, standingArenasOf, targetsOf } from './stageCalls.ts';
 import { StageUnits } from './stageUnits.ts';
 import { clearSums, StageCodec } from './stateCodec.ts';
 import { writeRange } from './writeRange.ts';
@@ -50,6 +51,8 @@ export async function createStage(gpu: Gpu, model: Model, plan: StagePlan): Prom
   }
 }
 
+const valuesName = (block: BlockName): string => `values/${block}`;
+
 export class GpuStage implements Stage {
   readonly bytes: number;
   readonly blocks: readonly BlockName[];
@@ -59,6 +62,8 @@ export class GpuStage implements Stage {
   readonly #program: Program;
   readonly #buffers: BufferSet;
   readonly #arenas: ReadonlyMap<BlockName, Arena>;
+  /** Of the blocks that stand. */
+  readonly #standing: ReadonlyMap<BlockName, Arena>;
   readonly #readbacks: ReadbackPool;
   readonly #lossReadbacks: ReadbackPool;
   #compiled: Compiled | null = null;
@@ -66,8 +71,8 @@ export class GpuStage implements Stage {
   /** Null: gradient sums and values come and go as floats. */
   #codec: StageCodec | null = null;
   readonly #compute: Compute;
-  /** Where values come in as floats and are kept as halves. */
-  readonly #writers = new Map<BlockName, HalfWriter>();
+  /** Where values come in as floats and are kept as halves, by the names of their buffers. */
+  readonly #writers = new Map<string, HalfWriter>();
   /** Null: it has all of its blocks. */
   readonly #units: StageUnits | null;
   #step = 0;
@@ -93,6 +98,7 @@ export class GpuStage implements Stage {
     this.#targetScale = 1 / targetsOf(plan);
     this.#program = program(model, layers, plan.size);
     this.#arenas = arenasOf(model, plan);
+    this.#standing = standingArenasOf(model, plan);
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
     this.#units = plan.size.gathered ? new StageUnits(gpu, model, plan, this.#buffers) : null;
@@ -107,16 +113,17 @@ export class GpuStage implements Stage {
   async compile(): Promise<void> {
     const slots = stageCalls({
       ...{ gpu: this.#gpu, model: this.#model, plan: this.#plan, compute: this.#compute },
-      ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas },
+      ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas, standing: this.#standing },
     });
     this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));
     this.#compiled = await compileCalls(this.#gpu, this.#compute, slots);
     if (this.#plan.size.stateWire) this.#codec = await StageCodec.create(this.#gpu, this.#buffers, this.#passes);
     if (this.#compute === 'f32') return;
     await this.#units?.writeHalves();
-    for (const block of this.#arenas.keys()) {
-      const writer = await HalfWriter.create(this.#gpu, this.#buffers.get(WIRE), this.valuesBuffer(block));
-      this.#writers.set(block, writer);
+    const halved = [...Array.from(this.#arenas.keys(), valuesName), ...Array.from(this.#standing.keys(), standingName)];
+    for (const name of halved) {
+      const writer = await HalfWriter.create(this.#gpu, this.#buffers.get(WIRE), this.#buffers.get(name));
+      this.#writers.set(name, writer);
     }
   }
 
@@ -267,9 +274,17 @@ export class GpuStage implements Stage {
   }
 
   writeValues(block: BlockName, range: Range, values: Float32Array): void {
-    const writer = this.#writers.get(block);
-    if (writer) writer.write(segmentsIn(this.#arena(block), range), range[0], values);
-    else writeRange(this.#gpu.device, this.#arena(block), this.valuesBuffer(block), range, values);
+    this.#write(valuesName(block), this.#arena(block), range, values);
+  }
+
+  writeStanding(block: BlockName, range: Range, values: Float32Array): void {
+    this.#write(standingName(block), this.#arena(block, this.#standing), range, values);
+  }
+
+  #write(name: string, arena: Arena, range: Range, values: Float32Array): void {
+    const writer = this.#writers.get(name);
+    if (writer) writer.write(segmentsIn(arena, range), range[0], values);
+    else writeRange(this.#gpu.device, arena, this.#buffers.get(name), range, values);
   }
 
   free(microBatch: number): void {
@@ -288,7 +303,11 @@ export class GpuStage implements Stage {
 
   /** For the shards of the same device, which update and add in place. */
   valuesBuffer(block: BlockName): GPUBuffer {
-    return this.#buffers.get(`values/${block}`);
+    return this.#buffers.get(valuesName(block));
+  }
+  weightsOf(block: BlockName, stands: boolean): { readonly arena: Arena; readonly buffer: GPUBuffer } {
+    const name = stands ? standingName(block) : valuesName(block);
+    return { arena: this.#arena(block, stands ? this.#standing : this.#arenas), buffer: this.#buffers.get(name) };
   }
   gradientsBuffer(block: BlockName): GPUBuffer {
     return this.#buffers.get(`gradients/${block}`);
@@ -421,8 +440,8 @@ export class GpuStage implements Stage {
     return found;
   }
 
-  #arena(block: BlockName): Arena {
-    const found = this.#arenas.get(block);
+  #arena(block: BlockName, among = this.#arenas): Arena {
+    const found = among.get(block);
     invariant(found, `this stage does not use ${block}`);
     return found;
   }

@@ -3,6 +3,7 @@
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
 import { at, invariant } from '../../../swarm/base.ts';
+import { standingName } from '../../../swarm/memory/adapterMemory.ts';
 import {
   aheadName,
   placeName,
@@ -15,8 +16,15 @@ import {
   WIRE_RESIDUAL,
   wholeUses,
 } from '../../../swarm/memory/memory.ts';
-import { type Arena, arenaOfUse, placeOf } from '../../../swarm/model/layout.ts';
-import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
+import { type Arena, arenaOfUse, placeOf, standingArena } from '../../../swarm/model/layout.ts';
+import {
+  type Block,
+  type BlockName,
+  type BlockUse,
+  blocksOfStage,
+  type Model,
+  standingOfStage,
+} from '../../../swarm/model/model.ts';
 import { isAgain, type Program, type Step } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { WireEncoding } from '../../../swarm/wire.ts';
@@ -56,6 +64,7 @@ interface StageParts {
   readonly program: Program;
   readonly buffers: Pick<BufferSet, 'get'>;
   readonly arenas: ReadonlyMap<BlockName, Arena>;
+  readonly standing: ReadonlyMap<BlockName, Arena>;
 }
 
 /** `unit`: of a stage that gathers. */
@@ -156,25 +165,39 @@ export function unitHomes(
   );
 }
 
-/** Where tensors lie in the buffers of their blocks: one, or several that are joined. */
+/** Of the blocks that stand in it. */
+export const standingArenasOf = (
+  model: Model,
+  { size: { layers, compute = 'f32' } }: StagePlan,
+): Map<BlockName, Arena> =>
+  new Map(standingOfStage(model, layers).map((use) => [use.block, standingArena(model, use, compute)]));
+
+/** Where tensors lie in the buffers of their blocks, trained ones or those that stand: one, or several that are joined. */
 export const tensorIn =
   (
     model: Model,
     elementBytes: number,
-    homeOf: (block: BlockName) => { readonly arena: Arena; readonly buffer: GPUBuffer } | undefined,
+    homeOf: (block: BlockName, stands: boolean) => { readonly arena: Arena; readonly buffer: GPUBuffer } | undefined,
   ): Places['value'] =>
   (...joined) => {
     const [first] = joined;
-    const block = model.blocks.find(({ tensors }) => tensors.some(({ name }) => name === first));
-    const home = block && homeOf(block.name);
+    const hasIt = ({ tensors }: Block): boolean => tensors.some(({ name }) => name === first);
+    const standing = model.standing?.find(hasIt);
+    const block = standing ?? model.blocks.find(hasIt);
+    const home = block && homeOf(block.name, standing !== undefined);
     invariant(home, `this stage has no ${first}`);
     const { at, elements } = placeOf(home.arena, joined);
     return { buffer: home.buffer, offset: at * elementBytes, size: wholeWords(elements * elementBytes) };
   };
 
-function tensorsOf({ model, compute, buffers }: StageParts, homeOf: HomeOf): Pick<Places, 'value' | 'gradient'> {
+function tensorsOf(
+  { model, compute, buffers, standing }: StageParts,
+  homeOf: HomeOf,
+): Pick<Places, 'value' | 'gradient'> {
   const tensor = (kind: 'values' | 'gradients') =>
-    tensorIn(model, kind === 'values' ? ELEMENT_BYTES[compute] : 4, (block) => {
+    tensorIn(model, kind === 'values' ? ELEMENT_BYTES[compute] : 4, (block, stands) => {
+      const arena = stands ? standing.get(block) : undefined;
+      if (stands) return arena && { arena, buffer: buffers.get(standingName(block)) };
       const home = homeOf(block);
       return home && { arena: home.arena, buffer: buffers.get(`${kind}/${home.name}`) };
     });
@@ -199,6 +222,7 @@ function placesOf(parts: StageParts, samples: number, slot: number): Places {
     bindingBytes,
     family,
     gpuClass,
+    stands: model.standing !== undefined,
     buffer: (name) => {
       const place = program.places.get(name) ?? name;
       return { buffer: buffers.get(names.has(place) ? place : `slot${slot}/${name}`) };

@@ -57,7 +57,7 @@ export function Links({ links, served }: LinksProps) {
       )}
       {served && Object.values(served).some((bytes) => bytes > 0) && (
         <p class="soft small served">
-          {`Since it started, the server itself has sent donors ${trafficText(served.tokens)} of text and ${trafficText(served.state)} of the model, and received ${trafficText(served.checkpoint)} of saves.`}
+          {`Since it started, the server itself has sent donors ${trafficText(served.tokens)} of text and ${trafficText(served.state + served.base)} of the model, and received ${trafficText(served.checkpoint)} of saves.`}
         </p>
       )}
       {links.length > MOST_ROWS && (

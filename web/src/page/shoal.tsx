@@ -203,7 +203,6 @@ export function CountedShoal({ status, about, isOld = false }: CountedShoalProps
     () => Array.from({ length: donors }, (_, at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
     [donors],
   );
-  const stepTokens = about === null ? 0 : about.train.globalBatchSize * about.train.sequenceLength;
-  const pace = !isOld && status?.tokensPerSecond && stepTokens > 0 ? status.tokensPerSecond / stepTokens : null;
+  const pace = !isOld && status?.tokensPerSecond && about ? status.tokensPerSecond / about.stepTargets : null;
   return <Shoal fish={fish} steps={status?.committedSteps ?? 0} stepsPerSecond={pace} />;
 }

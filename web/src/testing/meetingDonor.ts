@@ -112,6 +112,7 @@ export class MeetingDonor {
             Float32Array.from({ length: to - from }, (_, i) =>
               ['value', 'shared'].includes(kind) ? initialValue(from + i) : 0,
             ),
+          readBase: async () => undefined,
           send: async () => undefined,
           receive: async () => new Float32Array(1),
         },

@@ -8,10 +8,8 @@ import { invariant, refusal, success } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import { HEARTBEAT_MS, type ServerMessage } from '../../../swarm/messages/messages.ts';
-import type { Model } from '../../../swarm/model/model.ts';
-import type { Compute } from '../../../swarm/precision.ts';
-import { modelToTrain, type Train } from '../../../swarm/run/runFile.ts';
-import type { RunWire } from '../../../swarm/wire.ts';
+import { modelToTrain } from '../../../swarm/run/runFile.ts';
+import { openPieces } from '../executor/pieceStore.ts';
 import type { DonorPage, DonorStatus, DonorWorker } from '../executor/protocol.ts';
 import { runFiles } from '../executor/runFiles.ts';
 import { Session } from '../executor/session.ts';
@@ -109,6 +107,7 @@ async function open(page: Remote<DonorPage>, given: Limits) {
   });
   [calls, neighbourhood] = [made, ways];
   setInterval(() => ways.pulse(), PULSE_MS);
+  const pieces = await openPieces(() => navigator.storage.getDirectory());
   session = new Session({
     page: {
       sendServer: (message) => void page.sendServer(message),
@@ -116,8 +115,9 @@ async function open(page: Remote<DonorPage>, given: Limits) {
       showStatus: throttled((status) => void page.showStatus(status)),
     },
     ways,
-    engine: (model: Model, train: Train, wire: RunWire, asked?: Compute) => gpuEngine(gpu, model, train, wire, asked),
+    engine: (...of) => gpuEngine(gpu, ...of),
     files: (token) => runFiles(fetch, new URL('/', location.href), token),
+    ...(pieces && { pieces }),
     now,
     wait,
   });
