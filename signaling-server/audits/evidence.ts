@@ -22,7 +22,7 @@ type Answer = Extract<CoordinatorEvent, { type: 'evidenceIn' | 'audited' }>;
 export interface EvidenceHost {
   readonly document: RunDocument;
   readonly model: Model;
-  readonly blobs: Pick<BlobStore, 'read'>;
+  readonly blobs: Pick<BlobStore, 'read' | 'readRange'>;
   planOf(epoch: number): Plan | null;
   /** Audits that are under way. */
   isWanted(audit: number): boolean;

@@ -13,7 +13,7 @@
  * rounds, each by a sign drawn for it: what then moves as much, no honest arithmetic could have told.
  */
 import { assertNever, got, mixed } from '../base.ts';
-import { type BlockName, block, blocksOfStage } from '../model/model.ts';
+import { type BlockName, block, blocksOfStage, standingBlock, standingOfStage } from '../model/model.ts';
 import { type Matrix, plainProducts } from '../reference/products.ts';
 import { Transformer } from '../reference/transformer.ts';
 import { NO_TARGET, type WindowRows } from '../run/data.ts';
@@ -203,7 +203,7 @@ function redo(one: AuditCase, nudge: number): Redone {
   const [outputs, inputGradients] = [new Map<number, Matrix>(), new Map<number, Matrix>()];
   const lossSums = new Map<number, number>();
   const tensors = stageTensors(one, nudge);
-  const sums = new Map([...tensors].map(([name, values]) => [name, new Float64Array(values.length)]));
+  const sums = new Map<string, Matrix>();
   const transformers = new Map<number, Transformer>();
   for (const microBatch of microBatches) {
     const { id, samples, input, gradient } = microBatch;
@@ -218,7 +218,11 @@ function redo(one: AuditCase, nudge: number): Redone {
     else lossSums.set(id, (loss * counted) / lossScale);
     transformer.backward(gradient ? nudged(gradient, one.gain) : undefined);
     if (layers[0] > 0) inputGradients.set(id, transformer.inputGradient.slice());
-    for (const [name, values] of transformer.gradients) addOnto(got(sums, name), values);
+    for (const [name, values] of transformer.gradients) {
+      const sum = sums.get(name) ?? new Float64Array(values.length);
+      addOnto(sum, values);
+      sums.set(name, sum);
+    }
   }
   return { outputs, inputGradients, lossSums, sums: byBlock(one, sums) };
 }
@@ -235,12 +239,15 @@ function windowsOf({ samples, tokens }: AuditedMicroBatch, sequence: number): Wi
 }
 
 /** What a stage computes with, by tensor. */
-function stageTensors({ model, layers, values }: AuditCase, nudge: number): Map<string, Float64Array> {
+function stageTensors({ model, layers, values, standing }: AuditCase, nudge: number): Map<string, Float64Array> {
   const tensors = new Map<string, Float64Array>();
-  for (const { block: name } of blocksOfStage(model, layers)) {
-    const { tensors: rows, elements } = block(model, name);
+  const trained = blocksOfStage(model, layers).map(({ block: name }) => [block(model, name), values] as const);
+  const others = standingOfStage(model, layers).map(
+    ({ block: name }) => [standingBlock(model, name), standing] as const,
+  );
+  for (const [{ name, tensors: rows, elements }, parts] of [...trained, ...others]) {
     const all = new Float64Array(elements);
-    for (const part of values) if (part.block === name) all.set(part.values, part.range[0]);
+    for (const part of parts) if (part.block === name) all.set(part.values, part.range[0]);
     off(all, nudge, elements);
     for (const row of rows) tensors.set(row.name, all.subarray(row.offset, row.offset + row.elements));
   }
@@ -252,7 +259,7 @@ function byBlock({ model, layers }: AuditCase, sums: ReadonlyMap<string, Matrix>
     blocksOfStage(model, layers).map(({ block: name }) => {
       const { tensors, elements } = block(model, name);
       const all = new Float64Array(elements);
-      for (const { name: tensor, offset } of tensors) all.set(got(sums, tensor), offset);
+      for (const { name: tensor, offset } of tensors) all.set(sums.get(tensor) ?? [], offset);
       return [name, all];
     }),
   );

@@ -48,6 +48,8 @@ export interface AuditCase {
   readonly compute: Compute;
   /** Of all blocks of the stage, as they stood in the step; their parts join to whole blocks. */
   readonly values: readonly BlockPart[];
+  /** With an adapter: of all blocks of the stage that stand, likewise; else none. */
+  readonly standing: readonly BlockPart[];
   /** What the gradients of the step are multiplied with; 1 in a run that does not ask for f16. */
   readonly lossScale: number;
   /** By which gradients are multiplied before they become halves or int4: 1 in a run that asks for f16, else `gradientGain` of B·T, all rows of the step. */

@@ -3,9 +3,11 @@
  * what they sent and got; checked by the shell, from evidence that donors upload beside the training; and whoever is shown to
  * have computed something else is convicted, and undone. Rules AU in SPEC.md.
  */
-import { assertNever, type PeerId, seededRandom } from '../base.ts';
+import { assertNever, at, type PeerId, seededRandom } from '../base.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
+import { blocksOfStage, standingOfStage } from '../model/model.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import {
   type AuditedWork,
@@ -40,6 +42,10 @@ const EVIDENCE_SHARE = 0.1;
 /** What waits for the one processor that checks it. */
 const MOST_PENDING = 64;
 const MOST_PENDING_BYTES = 2 ** 29;
+/** In float64, twice: the server has no room for more. */
+const MOST_ELEMENTS = 2 ** 26;
+/** A processor makes some 10⁹ of its multiplications a second, and twice of each where a difference is to be explained. */
+const MOST_PRODUCTS = 2e11;
 /** Where all evidence is in: a check that takes longer is waited for no more. */
 const CHECK_MS = 600_000;
 
@@ -78,7 +84,7 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
   if (audits === undefined) return null;
   const pieces = evidenceOf(acceptedModel(config), plan, sizeOf(state), work);
   const sizeBytes = evidenceBytes(pieces);
-  if (!hasRoom(state, audits, sizeBytes)) return miss(transition, 'notReached');
+  if (!isWithinReach(state, plan, work) || !hasRoom(state, audits, sizeBytes)) return miss(transition, 'notReached');
   const digests = isSeenByOthers(plan, work) ? agreedDigests(state, phase, pieces) : null;
   if (digests === null) return miss(transition, 'void');
   const waitingFor = [...new Set(pieces.map(({ from }) => from))];
@@ -98,6 +104,16 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
     ...{ compute: computeOf(state, work.peer), lossScale: lossScale?.scale ?? 1, counted: countedOf(state, step) },
   });
   return audit;
+}
+
+/** The server can do it again in float64, in the time that it has. */
+function isWithinReach({ config }: CoordinatorState, plan: Plan, { stage, peer }: AuditedWork): boolean {
+  const { layers, members } = at(plan.stages, stage);
+  const model = acceptedModel(config);
+  const uses = [...blocksOfStage(model, layers), ...standingOfStage(model, layers)];
+  const elements = uses.reduce((sum, { ranges }) => sum + ranges.reduce((all, [from, to]) => all + to - from, 0), 0);
+  const rows = (members.find((member) => member.peer === peer)?.samples ?? 0) * config.batch.sequence;
+  return elements <= MOST_ELEMENTS && 3 * elements * rows <= MOST_PRODUCTS;
 }
 
 /** As a member computes. */

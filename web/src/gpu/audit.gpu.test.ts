@@ -128,6 +128,7 @@ async function stepOf(gpu: Gpu, setting: Setting): Promise<[AuditCase, AuditCase
   const of = async (stage: GpuStage, layers: Range, place: 'first' | 'second'): Promise<AuditCase> => ({
     ...{ model, layers, sequence, counted, compute: 'f32' as Compute, lossScale: 1 },
     gain: gradientGain(sequence * samples.reduce((sum, count) => sum + count, 0)),
+    standing: [],
     values: blocksOfStage(model, layers).map(({ block: name }) => ({
       ...{ block: name, range: [0, block(model, name).elements] as const, values: valuesOf(setting, name) },
     })),
