@@ -57,7 +57,7 @@ function writeAll(store: Store): unknown[] {
   store.deleteCheckpoint('a', 77);
   // Infinite, and more than a message.
   store.saveTraces('a', [
-    { step: 2, epoch: 2, bubble: Number.POSITIVE_INFINITY, spans: '[]' },
+    { step: 2, epoch: 2, bubble: Infinity, spans: '[]' },
     { step: 5, epoch: 3, bubble: 0.25, spans: 'ü'.repeat(40_000) },
   ]);
   store.rollBack('a', 5);
