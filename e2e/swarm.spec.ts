@@ -1,8 +1,9 @@
 /** Real swarms of headless browsers, from one command, beside the golden numbers of an independent trainer. */
+
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { got } from '../swarm/base.ts';
+import { arrayOf, got } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults, readTensors, weightFaults } from './fidelity.ts';
 import {
@@ -48,7 +49,7 @@ test.skipIf(isOverServers)(
 );
 
 /** None of them holds the model alone; two do, with layers computed again; the one that joins does by itself. */
-const SMALL = Array.from({ length: 3 }, () => ['--donor', 'memory=4MiB']).flat();
+const SMALL = arrayOf(3, () => ['--donor', 'memory=4MiB']).flat();
 
 test('planned by auto: one of three small donors is killed, then a large one joins: within the bounds at every step', async () => {
   const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));

@@ -142,12 +142,6 @@ export function halfValue(bits: number): number {
   return exponent === 0 ? sign * mantissa * 2 ** -24 : sign * (1024 + mantissa) * 2 ** (exponent - 25);
 }
 
-/** A float as a half has it, within a half's range. */
-export function asHalf(value: number): number {
-  const step = 2 ** (Math.max(-14, Math.floor(Math.log2(Math.abs(value)))) - 10);
-  return Math.max(-LARGEST_HALF, Math.min(LARGEST_HALF, roundToEven(value / step) * step));
-}
-
 /** The same of halves. */
 export function unpackedF16(words: Float32Array, elements: number): Float32Array<ArrayBuffer> {
   const halves = new Uint16Array(words.buffer, words.byteOffset, 2 * words.length);

@@ -27,6 +27,7 @@ const WARN_INTERVAL_MS = 60_000;
 const blobParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
 const stateQuery = (kinds: readonly StateKind[]) => z.object({ kind: z.enum(kinds), from: countText, to: countText });
+const evidenceQuery = z.object({ audit: countText });
 const uploadQuery = z.object({
   epoch: countText,
   step: countText,
@@ -59,22 +60,47 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       return failed(reply, error);
     });
 
-    const sendBlob = (path: string, kind: 'tokens' | 'base', hashes: ReadonlySet<string>, caching: string): void => {
-      api.get(`${path}/:hash`, limited, async (request, reply) => {
-        const parameters = blobParameters.safeParse(request.params);
-        if (!parameters.success || !hashes.has(parameters.data.hash))
-          return problem(reply, 404, `no such ${kind} here`);
-        const bytes = await blobs.read(parameters.data.hash);
-        run.counts.served(kind, bytes.length);
-        return reply.header('cache-control', caching).type('application/octet-stream').send(bytes);
-      });
-    };
-    sendBlob('/api/tokens', 'tokens', tokens, `private, max-age=${YEAR_SECONDS}, immutable`);
+    const kept = `private, max-age=${YEAR_SECONDS}, immutable`;
+    api.get('/api/tokens/:hash', limited, blobSender(run, blobs, 'tokens', tokens, kept));
     // A donor's page keeps its pieces itself.
-    sendBlob('/api/base', 'base', base, 'no-store');
+    api.get('/api/base/:hash', limited, blobSender(run, blobs, 'base', base, 'no-store'));
     api.get('/api/state/:checkpoint/:block', limited, stateSender(run, blobs));
     api.put('/api/state', limited, stateTaker(run));
+    api.put('/api/evidence', limited, evidenceTaker(run));
   });
+}
+
+/** Answers with the bytes of one of these. */
+function blobSender(
+  run: ActiveRun,
+  blobs: BlobStore,
+  kind: 'tokens' | 'base',
+  hashes: ReadonlySet<string>,
+  caching: string,
+) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const parameters = blobParameters.safeParse(request.params);
+    if (!parameters.success || !hashes.has(parameters.data.hash)) return problem(reply, 404, `no such ${kind} here`);
+    const bytes = await blobs.read(parameters.data.hash);
+    run.counts.served(kind, bytes.length);
+    return reply.header('cache-control', caching).type('application/octet-stream').send(bytes);
+  };
+}
+
+/** Takes what a donor has of an audit's evidence. */
+function evidenceTaker(run: ActiveRun) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
+    const query = evidenceQuery.safeParse(request.query);
+    const peer = run.reception.ofToken(bearer(request));
+    if (!query.success || peer === null) return problem(reply, 400, 'expected audit');
+    try {
+      return { hash: await run.evidence.take(peer, query.data.audit, request.body) };
+    } catch (error) {
+      if (error instanceof UploadError) return problem(reply, error.status, error.message);
+      throw error;
+    }
+  };
 }
 
 /** Answers with a part of a checkpoint's state, to a donor whom the plan has read it. */

@@ -15,7 +15,7 @@ import { alertLimitsSchema, webhookSchema } from '../../swarm/messages/watch.ts'
 import { dryRunQuestionSchema, noteSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
-import { audit } from '../run/history.ts';
+import { addOperatorEvent } from '../run/history.ts';
 import { manifestHashes, parseManifest, stateProblem } from '../store/checkpointState.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
 import { cardOf } from '../store/runCard.ts';
@@ -28,7 +28,7 @@ import { setQueued } from './queue.ts';
 import { createRun, listedRuns } from './runs.ts';
 import { LARGEST_SAMPLED, sampleCheckpoint, samplesBody } from './samples.ts';
 import { newSessionKey } from './session.ts';
-import { addTextUpload, listedTexts } from './texts.ts';
+import { addTexts, listedTexts } from './texts.ts';
 
 const READS_PER_MINUTE = 240;
 const CHANGES_PER_MINUTE = 60;
@@ -63,7 +63,7 @@ export function addressKey(store: Store, address: string): string {
 
 export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
   const change = changes(api, context);
-  addTextUpload(api, context);
+  addTexts(api, context);
   for (const add of [addRuns, addCheckpoints, addWords, addKeys, addDonors]) add(api, change, context);
 }
 
@@ -83,7 +83,7 @@ const changes =
       const done = await act(body.data);
       const said = deedText(words(body.data), done.ok ? null : done.reason);
       const by = session.nameOf(request.headers.cookie);
-      audit(store, run.name, said, by, run.committedSteps, wallMs());
+      addOperatorEvent(store, run.name, said, by, run.committedSteps, wallMs());
       // Every other dashboard sees it too, also while the run rests.
       run.tellWatchers();
       return done.ok ? { ok: true, value: done.value } : problem(reply, 409, done.reason);
@@ -107,7 +107,7 @@ const addRuns: Adds = (api, change, context) => {
       const field = question.error.issues[0]?.path.join('.') || 'the question';
       return problem(reply, 400, `${field} is missing, or out of its range`);
     }
-    const answer = await dryRun(run, store, question.data);
+    const answer = await dryRun(run, data, question.data);
     return answer.ok ? answer.value : problem(reply, 409, answer.reason);
   });
   change(
@@ -159,7 +159,14 @@ const addCheckpoints: Adds = (api, change, context) => {
       const refused = exportProblem(data, name, step, generation);
       return refused === null ? { ok: true } : problem(reply, refused.status, refused.sentence);
     }
-    audit(store, run.name, `exported ${name}`, session.nameOf(request.headers.cookie), run.committedSteps, wallMs());
+    addOperatorEvent(
+      store,
+      run.name,
+      `exported ${name}`,
+      session.nameOf(request.headers.cookie),
+      run.committedSteps,
+      wallMs(),
+    );
     return sendExport(reply, data, name, step, generation);
   });
   change(

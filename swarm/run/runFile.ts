@@ -308,7 +308,7 @@ function withShares(schedule: GivenSchedule): Schedule {
 }
 
 /** What the files have: texts, or in each line of them one example. */
-const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
+export const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
 
 /** Who may have the first and last stage, which see what is trained on. */
 const ENDS = ['any', 'own'] as const;
