@@ -4,7 +4,7 @@ import type { StateSource } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, placesChanged } from '../plan/plan.ts';
 import { trafficBytes } from './bounds.ts';
-import { allowedFor } from './deadlines.ts';
+import { allowedFor, baseAllowedMs } from './deadlines.ts';
 import type { Predicted } from './events.ts';
 import { fillingOf, lateKey } from './filling.ts';
 import { watchedFrom } from './progress.ts';
@@ -78,13 +78,16 @@ export function prepare(
   const lacking = withStale(leftBehind(before.lacking), filling?.late.map(lateKey) ?? []);
   const inForce: PlanInForce = { ...before, lacking, filling, watched, epoch };
   const members = membersOf(inForce);
+  const { seen } = transition.state;
+  const allowed =
+    allowedFor(isWarm ? 'handOver' : 'gettingReady', seen, before.predicted) +
+    baseAllowedMs(acceptedModel(config), before.plan);
   const phase: Preparing = {
     name: 'preparing',
     ...watchedFrom(inForce, transition.now),
     source,
     waitingFor: members,
-    deadline:
-      transition.now + allowedFor(isWarm ? 'handOver' : 'gettingReady', transition.state.seen, before.predicted),
+    deadline: transition.now + allowed,
     isWarm,
   };
   change(transition, { phase });
