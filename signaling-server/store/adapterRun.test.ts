@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
+import { INITIAL_DRAFT, type RunDraft } from '../../swarm/run/runDraft.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { failed, need } from '../commands/failure.ts';
+import { createRun } from '../operator/runs.ts';
 import { goldenFolder } from '../testing/goldenCase.ts';
 import { openWeights, seededWeights } from '../weights/weights.ts';
 import { addRun, type DataDirectory, openDataDirectory } from './dataDirectory.ts';
@@ -247,6 +249,27 @@ test('a number that a half cannot hold is refused by tensor, an adapter of anoth
 });
 
 const fileOfGolden = (): RunFile => read(join(folder, 'lora-tiny', 'run.json')) as unknown as RunFile;
+
+test('a run drafted from one with an adapter stands on its base, with a new adapter or that of a checkpoint', async () => {
+  expect(await reason(join(folder, 'lora-tiny', 'run.json'))).toBe('accepted');
+  const draft = { ...INITIAL_DRAFT, source: 'lora-tiny', sequenceLength: 40, seed: 3 };
+  const drafted = (name: string, part: Partial<RunDraft>) => createRun(data, { ...draft, name, ...part }, 0);
+  expect(await drafted('fresh', {})).toMatchObject({ ok: true });
+  expect(await drafted('cloned', { checkpoint: 0 })).toMatchObject({ ok: true });
+  const documentOf = (name: string) => parseDocument(data.store.run(name)?.document ?? '');
+  for (const name of ['fresh', 'cloned']) {
+    expect(documentOf(name).base).toEqual(documentOf('lora-tiny').base);
+    const { init: _, ...adapter } = fileOf('lora-tiny').train.adapter ?? {};
+    expect(fileOf(name).train.adapter).toEqual({ ...adapter, seed: 3 });
+  }
+  const exported = async (name: string) =>
+    tensorsIn(join(need(await exportRun(data, name, join(folder, `of-${name}`)), failed), 'adapter_model.safetensors'));
+  expect(await exported('cloned')).toEqual(await exported('lora-tiny'));
+  const b = (await exported('fresh')).get('base_model.model.model.layers.0.mlp.down_proj.lora_B.weight');
+  expect(b?.values.every((value) => value === 0)).toBe(true);
+  expect(await drafted('other', { model: 'tiny' })).toMatchObject({ ok: true });
+  expect(documentOf('other')).not.toHaveProperty('base');
+});
 
 test('first values: A within ±1/√in from the adapter’s seed, B zero', async () => {
   expect(await reason(gpt2Run({ adapter: { ...LORA, seed: 9 } }))).toBe('accepted');

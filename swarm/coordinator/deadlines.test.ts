@@ -1,8 +1,11 @@
 import { expect, it } from 'vitest';
 import { HEARTBEAT_MS } from '../messages/messages.ts';
+import { modelFromConfig } from '../model/families.ts';
+import type { Plan } from '../plan/plan.ts';
 import {
   allowedFor,
   allowedMs,
+  baseAllowedMs,
   DEADLINES,
   evaluationAllowedMs,
   lookMs,
@@ -122,4 +125,28 @@ it('[CO11] who takes a little longer in each step buys no time: a deadline is bo
   expect([10, 1_000, 3_000, null].map(dawdled)).toEqual([30_000, 30_000, 60_000, 40_000]);
   // Where all steps of a plan take longer than was foretold they have as long as ever.
   expect(stepAllowedMs(paceOf(30_000), { stepMs: 1_000, movingMs: null })).toBe(120_000);
+});
+
+it('[CO73] a member that has to fetch what stands has as long for it as a slow line takes, an hour at most', () => {
+  const model = modelFromConfig({
+    model_type: 'gpt2',
+    n_layer: 2,
+    n_head: 1,
+    n_embd: 64,
+    n_positions: 8,
+    vocab_size: 256,
+  });
+  if (!model.ok) throw new Error(model.reason);
+  const stages = [
+    { layers: [0, 1], members: [{ peer: 'a' }, { peer: 'b' }] },
+    { layers: [1, 2], members: [{ peer: 'a' }] },
+  ];
+  const plan = { stages } as unknown as Plan; // what is asked of it
+  expect(baseAllowedMs(model.value, plan)).toBe(0);
+  const { blocks } = model.value;
+  const [whole, table] = [blocks.reduce((sum, { elements }) => sum + elements, 0), 256 * 64];
+  // a has all of it, and its last stage the token table of the tied head once more.
+  expect(baseAllowedMs({ ...model.value, standing: blocks }, plan)).toBe((4 * (whole + table)) / 500);
+  const huge = blocks.map((one) => ({ ...one, elements: 1e10 }));
+  expect(baseAllowedMs({ ...model.value, standing: huge }, plan)).toBe(3_600_000);
 });

@@ -5,7 +5,9 @@
  * (autoplan/believed.ts). Where nothing is predicted there is a time of its own. Predictions are what this server saw of the
  * same thing before, and what the plan's forecast says. See SPEC.md, CO73.
  */
-import { median } from '../base.ts';
+import { median, type PeerId } from '../base.ts';
+import { type Model, standingOfStage } from '../model/model.ts';
+import type { Plan } from '../plan/plan.ts';
 import type { Predicted } from './events.ts';
 
 interface Allowance {
@@ -125,6 +127,24 @@ export function allowedFor(what: Timed, seen: Seen, predicted: Predicted | null 
   const movingMs = (isMoving && predicted?.movingMs) || 0;
   const allowed = allowedMs(foreseen(DEADLINES[what], movingMs), (usualMs ?? 0) + movingMs);
   return usualMs === null ? Math.max(allowed, DEADLINES[what].unknownMs) : allowed;
+}
+
+/** Of a base on its way from the server: a slow home line. */
+const BASE_BYTES_PER_MS = 500;
+const FLOAT_BYTES = 4;
+
+/**
+ * For the weights that stand beside an adapter, which a member of the plan may have to fetch first: beside its deadline as
+ * long as the most of them take, an hour at most. 0 where all are trained.
+ */
+export function baseAllowedMs(model: Model, { stages }: Plan): number {
+  const bytes = new Map<PeerId, number>();
+  for (const { layers, members } of stages) {
+    const ranges = standingOfStage(model, layers).flatMap((use) => use.ranges);
+    const own = FLOAT_BYTES * ranges.reduce((sum, [from, to]) => sum + to - from, 0);
+    for (const { peer } of members) bytes.set(peer, (bytes.get(peer) ?? 0) + own);
+  }
+  return Math.min(LONGEST_MS, Math.max(0, ...bytes.values()) / BASE_BYTES_PER_MS);
 }
 
 export const paceOf = ({ slowestMs, fastestMs }: Pace): Pace => ({ slowestMs, fastestMs });

@@ -7,7 +7,7 @@ import { committedPassages } from '../ways/evidence.ts';
 import type { Passage } from '../ways/passage.ts';
 import { isAudited } from './audits.ts';
 import { trafficBytes } from './bounds.ts';
-import { allowedFor } from './deadlines.ts';
+import { allowedFor, baseAllowedMs } from './deadlines.ts';
 import type { CoordinatorConfig, Predicted } from './events.ts';
 import { fillingOf, lateKey } from './filling.ts';
 import { watchedFrom } from './progress.ts';
@@ -88,13 +88,16 @@ export function prepare(
   const lacking = withStale(leftBehind(before.lacking), filling?.late.map(lateKey) ?? []);
   const inForce: PlanInForce = { ...before, lacking, filling, watched, epoch };
   const members = membersOf(inForce);
+  const { seen } = transition.state;
+  const allowed =
+    allowedFor(isWarm ? 'handOver' : 'gettingReady', seen, before.predicted) +
+    baseAllowedMs(acceptedModel(config), before.plan);
   const phase: Preparing = {
     name: 'preparing',
     ...watchedFrom(inForce, transition.now),
     source,
     waitingFor: members,
-    deadline:
-      transition.now + allowedFor(isWarm ? 'handOver' : 'gettingReady', transition.state.seen, before.predicted),
+    deadline: transition.now + allowed,
     isWarm,
   };
   change(transition, { phase });

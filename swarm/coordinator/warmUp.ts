@@ -4,8 +4,9 @@
  * boundary. Who is late is let go alone, so that nobody can make the others stand by never getting ready.
  */
 import { doubledMs, type PeerId } from '../base.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
 import { peers } from '../plan/plan.ts';
-import { allowedFor, withSeen } from './deadlines.ts';
+import { allowedFor, baseAllowedMs, withSeen } from './deadlines.ts';
 import type { Proposal } from './events.ts';
 import { considerInterruption, lose } from './planInForce.ts';
 import { isFor, membersInvolved, successorOf } from './successor.ts';
@@ -26,9 +27,9 @@ export function considerWarmUp(transition: Transition) {
 
 function warmUp(transition: Transition, { plan }: Proposal) {
   const { now, state } = transition;
-  const { warmUps: number, epoch, committedSteps: step, seen } = state;
+  const { warmUps: number, epoch, committedSteps: step, seen, config } = state;
   const members = peers(plan);
-  const deadline = now + allowedFor('warmUp', seen);
+  const deadline = now + allowedFor('warmUp', seen) + baseAllowedMs(acceptedModel(config), plan);
   change(transition, {
     warmUps: number + 1,
     warmingUp: { number, plan, waitingFor: members, startedAt: now, deadline },
