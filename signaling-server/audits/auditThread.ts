@@ -4,7 +4,7 @@
  */
 import { parentPort, Worker } from 'node:worker_threads';
 import type { Command } from 'commander';
-import { audit } from '../../swarm/audit/audit.ts';
+import { auditOutcome } from '../../swarm/audit/audit.ts';
 import type { AuditOutcome } from '../../swarm/audit/auditCase.ts';
 import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import { modelToTrain } from '../../swarm/run/runFile.ts';
@@ -29,7 +29,7 @@ interface Answer {
 const auditHere: CheckAudit = async ({ file, ...task }) => {
   const model = modelToTrain(file);
   if (!model.ok) throw new Error(model.reason);
-  return audit({ ...task, model: model.value });
+  return auditOutcome({ ...task, model: model.value });
 };
 
 export class AuditThread {
