@@ -77,7 +77,7 @@ export async function auditTask(found: Collected, run: Run): Promise<AuditTask> 
     );
   return {
     ...{ file: { model, train }, layers, sequence: train.sequenceLength, compute, lossScale, counted },
-    gain: precision.compute === 'f16' ? 1 : gradientGain(counted),
+    gain: precision.compute === 'f16' ? 1 : gradientGain(train.globalBatchSize * train.sequenceLength),
     ...{ values: parts('values'), sums: parts('slice'), microBatches },
   };
 }
