@@ -2,8 +2,10 @@
  * Members of the plan that say what is not so, against the built server: the honest donors' commits go on, and none of
  * them loses its place.
  */
+
 import { once } from 'node:events';
 import { expect, test } from 'vitest';
+import { arrayOf } from '../swarm/base.ts';
 import type { PeerMessage } from '../swarm/messages/messages.ts';
 import { Besieged, strangersAddress } from './strangers.ts';
 import { isOverServers } from './twoServers.ts';
@@ -28,7 +30,7 @@ const joins =
   (besieged: Besieged, options: Omit<Parameters<Besieged['donor']>[0], 'address'>, number = 1) =>
   async (signal: AbortSignal): Promise<void> => {
     const ended = once(signal, 'abort');
-    const hostile = Array.from({ length: number }, () => besieged.donor({ ...options, address: strangersAddress(1) }));
+    const hostile = arrayOf(number, () => besieged.donor({ ...options, address: strangersAddress(1) }));
     await Promise.all(hostile.map((donor) => donor.hears('start')));
     await ended;
     for (const donor of hostile) donor.vanish();

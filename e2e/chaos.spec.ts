@@ -1,7 +1,9 @@
 /** Faults on purpose, by the script of `shoal swarm --chaos`: the loss curve does not notice, and each fault fired. */
+
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { arrayOf } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { modelOf } from '../swarm/run/runFile.ts';
 import { donors } from '../swarm/testing/randomPlan.ts';
@@ -102,7 +104,7 @@ const CHANGING_STEPS = 32;
 const DONORS = 4;
 const LAST_STEPS = 6;
 /** Those who are opened first give some; who comes later gives none, and has the last place. */
-const HOST = Array.from({ length: DONORS }, () => ['--donor', 'host=8MiB']).flat();
+const HOST = arrayOf(DONORS, () => ['--donor', 'host=8MiB']).flat();
 
 /** Names of spans that donors told of the last steps, without micro-batches. */
 function lastSpans(record: string): ReadonlySet<string> {

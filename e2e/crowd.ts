@@ -4,14 +4,14 @@
  */
 import type { Page } from 'playwright';
 import { expect } from 'vitest';
-import { peerId } from '../swarm/base.ts';
+import { arrayOf, peerId } from '../swarm/base.ts';
 import { decodeWatchMessage, type WatchedEvent, type WatchMessage } from '../swarm/messages/watch.ts';
 import { go } from './dashboardControls.ts';
 
 const DONORS = 130;
 const EVENTS = 150;
 
-const PEERS = Array.from({ length: DONORS }, (_, at) => peerId(`${String(at).padStart(3, '0')}crowd`));
+const PEERS = arrayOf(DONORS, (at) => peerId(`${String(at).padStart(3, '0')}crowd`));
 const EVENTS_BEFORE: readonly WatchedEvent[] = PEERS.concat(PEERS)
   .slice(0, EVENTS)
   .map((peer, at) => ({

@@ -2,8 +2,10 @@
  * Every control of the dashboard, part by part, on a run that is paused: what each is to change is looked for, in numbers
  * where there are any. What is compared with comes from the golden curve, or is worked out from the page's own file.
  */
+
 import type { Page } from 'playwright';
 import { expect } from 'vitest';
+import { arrayOf } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults } from './fidelity.ts';
 import { savedBy } from './pageChecks.ts';
@@ -120,7 +122,7 @@ export async function lookCloser(page: Page): Promise<void> {
   expect(Math.abs(from - (first + quarter))).toBeLessThanOrEqual(1);
   expect(Math.abs(to - (last - quarter))).toBeLessThanOrEqual(1);
   const { rows } = await fileOf(page, 'Loss');
-  expect(rows.map(({ step }) => Number(step) + 1)).toEqual(Array.from({ length: to - from + 1 }, (_, at) => from + at));
+  expect(rows.map(({ step }) => Number(step) + 1)).toEqual(arrayOf(to - from + 1, (at) => from + at));
 
   await page.keyboard.down('Shift');
   await drag(page, 0.1, 0.9);

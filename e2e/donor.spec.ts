@@ -2,8 +2,10 @@
  * The donor's page beside another donor, from the click to the end: what its person chooses, what makes it rest and go on,
  * every way to stop, and what is left of it. One swarm for all of it, because donors cost much to start.
  */
+
 import type { Page } from 'playwright';
 import { expect, test } from 'vitest';
+import { totalOf } from '../swarm/base.ts';
 import { type Operator, openBrowser, openDonor, openOperator, untilState } from './browser.ts';
 import { expectAccessible, savedBy, shiftsOf, walkByKeyboard } from './pageChecks.ts';
 import { copyOfRun, type Json, startServer, withSteps } from './product.ts';
@@ -158,7 +160,7 @@ async function takeRecords(page: Page): Promise<void> {
   await given.getByText('Numbers').click();
   const days = async (): Promise<number> => {
     const each = await given.locator('.days td.number').allTextContents();
-    return each.reduce((sum, tokens) => sum + Number(tokens.replaceAll(',', '')), 0);
+    return totalOf(each, (tokens) => Number(tokens.replaceAll(',', '')));
   };
   // Where a run began anew under the same name its record did too; the days are those of both.
   await expect.poll(days).toBeGreaterThanOrEqual(runs[0].tokens);

@@ -73,9 +73,9 @@ export function readTensors(path: string): Map<string, Float32Array> {
 }
 
 /** What is wrong with an exported folder: the golden tensors and no others, every element within the bound. */
-export function weightFaults(name: string, folder: string): string[] {
+export function weightFaults(name: string, folder: string, file = 'model.safetensors'): string[] {
   const expected = readTensors(goldenFile(`${name}/final.safetensors`));
-  const exported = readTensors(join(folder, 'model.safetensors'));
+  const exported = readTensors(join(folder, file));
   const extra = [...exported.keys()].filter((tensor) => !expected.has(tensor));
   const faults = extra.map((tensor) => `${tensor} is exported, but not golden`);
   for (const [tensor, golden] of expected) {

@@ -4,8 +4,10 @@
  * state may be gathered, in main memory, copied, or with who computes nothing. A case is the command
  * line that makes it, so that each failure can be run again by hand.
  */
+
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { arrayOf } from '../swarm/base.ts';
 import { type Plan, peers } from '../swarm/plan/plan.ts';
 import { modelOf, type RunFile } from '../swarm/run/runFile.ts';
 import { GRID_PLANS, gridPlan, isLayered, membersOf, waysOf } from '../swarm/testing/gridPlans.ts';
@@ -58,7 +60,7 @@ export function wholeGrid(): GridCase[] {
       ),
     ),
     ...ORDERS.map(([donors, schedule, stages]) => scheduleCase(run, donors, schedule, stages)),
-    ...Array.from({ length: GRID_PLANS }, (_, seed) => randomCase(run, seed)),
+    ...arrayOf(GRID_PLANS, (seed) => randomCase(run, seed)),
   ]).concat(
     ODD_RUNS.flatMap((run) => {
       const { layers } = factsOf(run);
@@ -113,7 +115,7 @@ function randomCase(run: (typeof GOLDEN_RUNS)[number], seed: number): GridCase {
     run,
     name: `${run} random plan ${seed} (${facts.join(', ')})`,
     ...{ donors, computing: membersOf(plan).size, stages: plan.stages.length, plan },
-    options: Array.from({ length: donors }, () => ['--donor', HOST]).flat(),
+    options: arrayOf(donors, () => ['--donor', HOST]).flat(),
   };
 }
 

@@ -6,7 +6,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { at } from '../swarm/base.ts';
+import { arrayOf, at } from '../swarm/base.ts';
 import { meanLoss } from '../swarm/reference/trainer.ts';
 import { modelOf } from '../swarm/run/runFile.ts';
 import { IslandReference } from '../swarm/testing/islandReference.ts';
@@ -110,7 +110,7 @@ function lossOf(runFile: string, folder: string, text: Uint8Array): number {
     ([name, values]) => [name, Float64Array.from(values)] as const,
   );
   const { sequenceLength } = run.train;
-  const windows = Array.from({ length: HELD_OUT_WINDOWS }, (_, window) =>
+  const windows = arrayOf(HELD_OUT_WINDOWS, (window) =>
     text.subarray(window * sequenceLength, (window + 1) * sequenceLength + 1),
   );
   return meanLoss(modelOf(run), new Map(tensors), windows);
@@ -191,7 +191,7 @@ const referenceOf = (path: string, count: number): IslandReference => {
 };
 
 const stepsOf = (lines: readonly RecordedLine[]): number[] => lines.map(({ step }) => step).toSorted((a, b) => a - b);
-const upTo = (steps: number): number[] => Array.from({ length: steps }, (_, step) => step);
+const upTo = (steps: number): number[] => arrayOf(steps, (step) => step);
 const inRound = <One extends RecordedLine>(lines: readonly One[], wanted: number): One[] =>
   lines.filter(({ round }) => round === wanted).toSorted((a, b) => a.innerStep - b.innerStep);
 const roundsOf = (lines: readonly RecordedLine[]): number[] =>
@@ -231,10 +231,7 @@ test.runIf(isSeldomDue)(
 );
 
 /** One good line, and four that would send their packets to each of the others for long. */
-const SLOW_UPLINKS = ['speed=0.4', ...Array.from({ length: 4 }, () => 'speed=0.2,upload=40kB/s')].flatMap((spec) => [
-  '--donor',
-  spec,
-]);
+const SLOW_UPLINKS = ['speed=0.4', ...arrayOf(4, () => 'speed=0.2,upload=40kB/s')].flatMap((spec) => ['--donor', spec]);
 
 test.runIf(IS_LONG && !isOverServers)(
   '[IS117] what islands share lies with owners, as uplinks are slow: one with copies is killed, another comes, and the losses are those of the rounds',

@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { Browser, Worker } from 'playwright';
 import { expect, test } from 'vitest';
-import { peerId } from '../swarm/base.ts';
+import { peerId, totalOf } from '../swarm/base.ts';
 import { predictedBytes } from '../swarm/memory/memory.ts';
 import { equalSplit } from '../swarm/planner/equalSplit.ts';
 import { modelOf, parseRunFile } from '../swarm/run/runFile.ts';
@@ -78,7 +78,7 @@ async function measure(donor: Donor, worker: Worker, operator: Operator, fromSte
   while (samples.length < SAMPLES) {
     await session.send('HeapProfiler.collectGarbage');
     await worker.evaluate(() => (globalThis as unknown as { gc(): void }).gc());
-    samples.push(pids.reduce((sum, pid) => sum + proportionalBytes(pid), 0));
+    samples.push(totalOf(pids, (pid) => proportionalBytes(pid)));
     await operator.untilFurther(1);
   }
   samples.sort((a, b) => a - b);

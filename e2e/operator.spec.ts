@@ -160,6 +160,7 @@ async function draftRuns(page: Page): Promise<void> {
   await fitted(page, () => tokens.fill(asked));
   expect(await tell(page, 'runs', { name: 'x'.repeat(10_000) })).toBe(400);
   await page.getByLabel('Name').fill('second');
+  await bringExamples(page);
   const text = { name: 'my text.txt', mimeType: 'text/plain', buffer: Buffer.from('One fish, two fish. '.repeat(900)) };
   await page.getByLabel('Bring your own text').setInputFiles(text);
   await page.getByText('Text my-text is uploaded and chosen').waitFor();
@@ -168,6 +169,23 @@ async function draftRuns(page: Page): Promise<void> {
   await page.getByText(/steps take about/).waitFor();
   await page.getByRole('button', { name: 'Create' }).click();
   await page.getByText('second is created.').waitFor();
+}
+
+/** Those with a bad line are refused and stay in the field; the others are shown as the model sees them. By keys alone. */
+async function bringExamples(page: Page): Promise<void> {
+  await page.getByText('Paste examples').click();
+  const pasted = page.getByLabel('Examples, one a line');
+  const [good, bad] = ['{"prompt": "One fish, ", "completion": "two fish."}', '{"prompt": "Red fish, "}'];
+  await pasted.fill(`${good}\n${bad}`);
+  await byKeyboard(page, 'Use these examples', 'Enter');
+  await page.getByText('Refused: line 2: completion is missing: it must be a text.').waitFor();
+  expect(await page.getByLabel('Name').inputValue()).toBe('second');
+  expect(await pasted.inputValue()).toBe(`${good}\n${bad}`);
+  await pasted.fill(`${good}\n${good}`);
+  await byKeyboard(page, 'Use these examples', 'Enter');
+  await page.getByText(/^1 example in 1 window of \d+ tokens: 19 tokens, of which the loss counts 9\./).waitFor();
+  expect(await page.locator('.example .counted').first().textContent()).toContain('two fish.');
+  await expectAccessible(page, 'examples');
 }
 
 /** A field that was refused is marked, says why, and has the focus. */

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { ScriptedDonor } from '../signaling-server/testing/scriptedDonor.ts';
 import { TinyServers, tinyRunFile } from '../signaling-server/testing/tinyServers.ts';
+import { arrayOf } from '../swarm/base.ts';
 import type { PeerMessage } from '../swarm/messages/messages.ts';
 import type { Profile } from '../swarm/messages/profile.ts';
 import { type PublicStatus, publicStatusSchema } from '../swarm/messages/publicStatus.ts';
@@ -97,7 +98,7 @@ export class Besieged {
 
   async join(): Promise<void> {
     const { honest, stepMs = STEP_MS, says } = this.#siege;
-    this.honest = Array.from({ length: honest }, (_, number) =>
+    this.honest = arrayOf(honest, (number) =>
       this.donor({ address: honestAddress(number), stepMs, profile: profileOf(stepMs), ...(says && { lie: says }) }),
     );
     await this.commits(USUAL_COMMITS);

@@ -1,9 +1,11 @@
 /** Real swarms of headless browsers, from one command, beside the golden numbers of an independent trainer. */
+
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { arrayOf, got } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
-import { curveFaults, weightFaults } from './fidelity.ts';
+import { curveFaults, readTensors, weightFaults } from './fidelity.ts';
 import {
   copyOfRun,
   goldenFile,
@@ -47,7 +49,7 @@ test.skipIf(isOverServers)(
 );
 
 /** None of them holds the model alone; two do, with layers computed again; the one that joins does by itself. */
-const SMALL = Array.from({ length: 3 }, () => ['--donor', 'memory=4MiB']).flat();
+const SMALL = arrayOf(3, () => ['--donor', 'memory=4MiB']).flat();
 
 test('planned by auto: one of three small donors is killed, then a large one joins: within the bounds at every step', async () => {
   const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
@@ -70,6 +72,34 @@ test('a family with windows learns completions, packed, as the oracle does, whil
   const { metrics } = await runSwarm(goldenFile('completion-tiny/run.json'), ...script);
   expect(curveFaults('completion-tiny', 12, metrics)).toEqual([]);
 });
+
+test('an adapter is trained as the oracle does while a donor dies and another comes; merged, it is the base and s·B·A', async () => {
+  const folder = temporaryFolder();
+  const [adapter, merged] = [join(folder, 'adapter'), join(folder, 'merged')];
+  const script = ['--donors', '3', '--stages', '2', '--chaos', 'kill:1@4,join@7'];
+  const exports = ['--export', adapter, '--export-merged', merged];
+  const { metrics } = await runSwarm(goldenFile('lora-tiny/run.json'), ...script, ...exports);
+  expect(curveFaults('lora-tiny', 12, metrics)).toEqual([]);
+  expect(weightFaults('lora-tiny', adapter, 'adapter_model.safetensors')).toEqual([]);
+  const whole = readTensors(join(merged, 'model.safetensors'));
+  const own = readTensors(join(adapter, 'adapter_model.safetensors'));
+  for (const [name, base] of readTensors(goldenFile('qwen3-tiny/init.safetensors'))) {
+    const module = `base_model.model.${name.replace(/\.weight$/, '')}`;
+    const [a, b] = ['A', 'B'].map((x) => own.get(`${module}.lora_${x}.weight`));
+    const expected = a && b ? base.map((value, i) => value + 2 * product(a, b, 4, i)) : base;
+    const values = got(whole, name);
+    expect(Math.max(...expected.map((value, i) => Math.abs(value - (values[i] ?? Number.NaN))))).toBeLessThan(1e-6);
+  }
+});
+
+/** Element `at` of B·A [out, in]. */
+function product(a: Float32Array, b: Float32Array, rank: number, at: number): number {
+  const inputs = a.length / rank;
+  const [output, input] = [Math.floor(at / inputs), at % inputs];
+  return Array.from({ length: rank }, (_, k) => (b[output * rank + k] ?? 0) * (a[k * inputs + input] ?? 0)).reduce(
+    (sum, part) => sum + part,
+  );
+}
 
 test.runIf(isSeldomDue)(
   '[LI3] memory caps shape the plan; what does not fit ends with the memory that is missing',

@@ -71,6 +71,29 @@ export function evenRanges(total: number, count: number): Range[] {
   });
 }
 
+/** What `of` makes of the numbers from 0 on, so many of them. */
+export const arrayOf = <T>(count: number, of: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => of(index));
+
+export const total = (values: Iterable<number>): number => totalOf(values, (value) => value);
+
+/** Added up in their order. */
+export function totalOf<T>(values: Iterable<T>, of: (value: T) => number): number {
+  let sum = 0;
+  for (const value of values) sum += of(value);
+  return sum;
+}
+
+/** Adds to what a map has for a key: 0 where it has nothing. */
+export const addToKey = <Key>(sums: Map<Key, number>, key: Key, amount: number): void => {
+  sums.set(key, (sums.get(key) ?? 0) + amount);
+};
+
+/** Puts a value at the end of a key's list. */
+export const pushToKey = <Key, Value>(lists: Map<Key, readonly Value[]>, key: Key, value: Value): void => {
+  lists.set(key, [...(lists.get(key) ?? []), value]);
+};
+
 /** The lower one of two in the middle; null of none. */
 export function median(values: readonly number[]): number | null {
   const sorted = values.toSorted((a, b) => a - b);

@@ -8,7 +8,7 @@ const NAMED =
   /`([\w@./-]+\.(?:ts|tsx|mjs|sh|wgsl|md|json|html|css|png|svg|yml)|[\w-]+(?:\/[\w-]+)*\/)`|\]\(([^):#]+)\)|(?<=[\s`])((?:docs|e2e|shaders|signaling-server|swarm|web)\/[\w./-]*\w)/g;
 /** Files of a model, of a machine or of a run, and the shape of a name. */
 const NOT_OURS =
-  /^((generation_)?config\.json|tokenizer\.json|tokenizer_config\.json|model\.safetensors\.index\.json|lvp_icd\.json|(.*\/)?gpuFigures\.mjs|exports\/|(.*\/)?x\.(ts|wgsl))$/;
+  /^(((generation|adapter)_)?config\.json|tokenizer\.json|tokenizer_config\.json|model\.safetensors\.index\.json|lvp_icd\.json|(.*\/)?gpuFigures\.mjs|exports\/|(.*\/)?x\.(ts|wgsl))$/;
 const NOT_LOOKED_INTO = new Set(['node_modules', 'dist']);
 
 const FILES = readdirSync(ROOT, { withFileTypes: true }).flatMap((entry) => {

@@ -37,7 +37,7 @@ function makeInHalves(kernel: Kernel): Kernel {
   };
 }
 
-function roundToHalves(values: Arrays[string] | undefined): void {
+export function roundToHalves(values: Arrays[string] | undefined): void {
   values?.forEach((value, i) => {
     values[i] = halfValue(halfBits(value));
   });

@@ -21,9 +21,15 @@ export interface Variant {
 
 /** Equal for launches that may share a pipeline. */
 export function textKey(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant): string {
-  const halves = kernel.tensors.flatMap(({ name, type }) => (type === 'f16' ? [name] : []));
+  const named = (kind: TensorSlot['type']) => kernel.tensors.flatMap(({ name, type }) => (type === kind ? [name] : []));
+  const [halves, packed] = [named('f16'), named('packedF16')];
   const { key } = kernel.source(family, dims);
-  return [key, ...(halves.length > 0 ? ['halves', ...halves] : []), ...(inBoxes ? ['in boxes'] : [])].join(' ');
+  return [
+    key,
+    ...(halves.length > 0 ? ['halves', ...halves] : []),
+    ...(packed.length > 0 ? ['packed', ...packed] : []),
+    ...(inBoxes ? ['in boxes'] : []),
+  ].join(' ');
 }
 
 export function textOf(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant, place: DimsPlace = 'uniform'): string {
@@ -59,8 +65,24 @@ function widthOf({ width }: Source, slot: TensorSlot): Width {
 
 const VECTOR_OF = { f32: 'f', f16: 'h', u32: 'u' } as const;
 
-function tensorText({ name, access, type }: TensorSlot, binding: number, width: Width): string {
-  const typeOf = (scalar: TensorSlot['type']): string => (width === 1 ? scalar : `vec${width}${VECTOR_OF[scalar]}`);
+/** Two halves a word, the even element in its lower half. */
+const UNPACKED: Readonly<Record<Width, readonly [type: string, value: string, loaded: (name: string) => string]>> = {
+  1: ['u32', 'f32', (name) => `unpack2x16float(${name}[i / 2u])[i % 2u]`],
+  2: ['u32', 'vec2f', (name) => `unpack2x16float(${name}[i])`],
+  4: ['vec2u', 'vec4f', (name) => `vec4f(unpack2x16float(${name}[i].x), unpack2x16float(${name}[i].y))`],
+};
+
+function packedText({ name, access }: TensorSlot, binding: number, width: Width): string {
+  invariant(access === 'read', `${name} is written, and no invocation has a word of halves to itself`);
+  const [type, value, load] = UNPACKED[width];
+  return `@group(0) @binding(${binding}) var<storage, read> ${name}: array<${type}>;
+fn load_${name}(i: u32) -> ${value} { return ${load(name)}; }`;
+}
+
+function tensorText(slot: TensorSlot, binding: number, width: Width): string {
+  const { name, access, type } = slot;
+  if (type === 'packedF16') return packedText(slot, binding, width);
+  const typeOf = (scalar: keyof typeof VECTOR_OF): string => (width === 1 ? scalar : `vec${width}${VECTOR_OF[scalar]}`);
   const value = typeOf(type === 'f16' ? 'f32' : type);
   const [loaded, stored] =
     type === 'f16' ? [`${value}(${name}[i])`, `as_half${width}(value)`] : [`${name}[i]`, 'value'];

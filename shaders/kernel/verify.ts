@@ -45,7 +45,7 @@ export function stored(
   { type }: TensorSlot,
   values: Float32Array | Uint32Array,
 ): Float32Array | Uint32Array | Uint16Array {
-  if (type !== 'f16') return values;
+  if (type !== 'f16' && type !== 'packedF16') return values;
   const bits = new Uint16Array(2 * Math.ceil(values.length / 2));
   values.forEach((value, i) => {
     bits[i] = halfBits(value);

@@ -60,23 +60,31 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
       return failed(reply, error);
     });
 
-    const sendBlob = (path: string, kind: 'tokens' | 'base', hashes: ReadonlySet<string>, caching: string): void => {
-      api.get(`${path}/:hash`, limited, async (request, reply) => {
-        const parameters = blobParameters.safeParse(request.params);
-        if (!parameters.success || !hashes.has(parameters.data.hash))
-          return problem(reply, 404, `no such ${kind} here`);
-        const bytes = await blobs.read(parameters.data.hash);
-        run.counts.served(kind, bytes.length);
-        return reply.header('cache-control', caching).type('application/octet-stream').send(bytes);
-      });
-    };
-    sendBlob('/api/tokens', 'tokens', tokens, `private, max-age=${YEAR_SECONDS}, immutable`);
+    const kept = `private, max-age=${YEAR_SECONDS}, immutable`;
+    api.get('/api/tokens/:hash', limited, blobSender(run, blobs, 'tokens', tokens, kept));
     // A donor's page keeps its pieces itself.
-    sendBlob('/api/base', 'base', base, 'no-store');
+    api.get('/api/base/:hash', limited, blobSender(run, blobs, 'base', base, 'no-store'));
     api.get('/api/state/:checkpoint/:block', limited, stateSender(run, blobs));
     api.put('/api/state', limited, stateTaker(run));
     api.put('/api/evidence', limited, evidenceTaker(run));
   });
+}
+
+/** Answers with the bytes of one of these. */
+function blobSender(
+  run: ActiveRun,
+  blobs: BlobStore,
+  kind: 'tokens' | 'base',
+  hashes: ReadonlySet<string>,
+  caching: string,
+) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const parameters = blobParameters.safeParse(request.params);
+    if (!parameters.success || !hashes.has(parameters.data.hash)) return problem(reply, 404, `no such ${kind} here`);
+    const bytes = await blobs.read(parameters.data.hash);
+    run.counts.served(kind, bytes.length);
+    return reply.header('cache-control', caching).type('application/octet-stream').send(bytes);
+  };
 }
 
 /** Takes what a donor has of an audit's evidence. */

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { WebSocket } from 'ws';
-import { peerId } from '../../swarm/base.ts';
+import { arrayOf, peerId } from '../../swarm/base.ts';
 import { type PeerMessage, PROTOCOL_VERSION } from '../../swarm/messages/messages.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
@@ -104,7 +104,7 @@ export function addCrowdCommand(program: Command): void {
 /** Until whoever started it is gone, or ends it. */
 async function crowd(url: string): Promise<void> {
   process.on('disconnect', () => process.exit(0));
-  const arrived = Array.from({ length: STRANGERS }, (_, number) => stranger(url, number));
+  const arrived = arrayOf(STRANGERS, (number) => stranger(url, number));
   await Promise.race([Promise.all(arrived), sleep(WINDOW_MS)]);
   process.send?.('here');
   await new Promise(() => {});

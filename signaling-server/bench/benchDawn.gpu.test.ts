@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { invariant } from '../../swarm/base.ts';
+import { arrayOf, invariant } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { encodeHeader } from '../../swarm/model/safetensors.ts';
 import { CommandFailure } from '../commands/failure.ts';
@@ -47,7 +47,7 @@ test('[FI12] a step that begins at weights with a head of their own has that hea
     invariant(model.ok, 'a model');
     const tensors = model.value.blocks.flatMap((block) => block.tensors);
     const values = tensors.flatMap(({ name, elements }) =>
-      Array.from({ length: elements }, (_, i) => (name === 'lm_head.weight' ? 0 : Math.sin(i + 1))),
+      arrayOf(elements, (i) => (name === 'lm_head.weight' ? 0 : Math.sin(i + 1))),
     );
     const path = join(captured.folder, 'init.safetensors');
     writeFileSync(path, Buffer.concat([encodeHeader(tensors), new Uint8Array(Float32Array.from(values).buffer)]));

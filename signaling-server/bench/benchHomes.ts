@@ -2,7 +2,9 @@
  * `shoal bench homes`: eight donors in four emulated homes, as two islands of two homes each and as one swarm that takes
  * its steps together: tokens a second, predicted and measured. Two donors in a home share its line.
  */
+
 import { type Command, Option } from 'commander';
+import { arrayOf } from '../../swarm/base.ts';
 import { WIRE_ENCODINGS, type WireEncoding } from '../../swarm/wire.ts';
 import { failed } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
@@ -12,7 +14,7 @@ import { addLineOptions, type LineOptions, lineOf, names } from './homes/lineOpt
 
 const HOMES = 4;
 /** Those of one home stand beside each other in every pipeline. */
-const DONORS = Array.from({ length: 2 * HOMES }, (_, donor) => Math.floor(donor / 2));
+const DONORS = arrayOf(2 * HOMES, (donor) => Math.floor(donor / 2));
 const KINDS = ['islands', 'swarm'] as const;
 const ISLANDS = { islands: 2, swarm: 1 } as const;
 /** Slow lines and little work: it is the lines that decide, on two cores too. */
@@ -62,7 +64,7 @@ async function homes(options: HomesOptions): Promise<void> {
     const islands = ISLANDS[kind];
     const found = await measuredSwarm('homes', {
       ...{ line: lineOf({ ...options, upload }), hasTurn: false, steps, donors: DONORS, islands, microBatches: 16 },
-      nats: Array.from({ length: HOMES }, (_, home) => nat[home % nat.length] ?? 'none'),
+      nats: arrayOf(HOMES, (home) => nat[home % nat.length] ?? 'none'),
       run: {
         ...{ ...HOME_RUN, name: 'bench-homes', model: MODEL, precision: { wire: codec[0] } },
         train: { ...HOME_TRAIN, globalBatchSize: 128, sequenceLength: 64 },

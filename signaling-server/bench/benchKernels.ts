@@ -1,5 +1,7 @@
 /** `shoal bench kernels`: every kernel in its own cases, or in the shapes of a training step, beside the adapter's best. */
+
 import type { Command } from 'commander';
+import { totalOf } from '../../swarm/base.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import { badInput, failed, need } from '../commands/failure.ts';
 import { inBrowser } from './benchBrowser.ts';
@@ -131,7 +133,7 @@ function kernelLine({ kernel, dims, ms, gflops, gigabytesPerSecond, error }: Ker
 
 function printStepKernels({ size, peaks, kernels: rows }: StepKernels): void {
   const { layers, width, sequence, batch, vocabulary } = BENCH_SIZES[size];
-  const total = rows.reduce((sum, { calls, ms }) => sum + calls * ms, 0);
+  const total = totalOf(rows, ({ calls, ms }) => calls * ms);
   console.log(
     `${size}: ${layers} layers of width ${width}, ${batch}×${sequence} tokens, ${vocabulary} ids; kernels alone ${total.toFixed(1)} ms`,
   );

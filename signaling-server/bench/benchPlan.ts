@@ -12,7 +12,7 @@ import type { Command } from 'commander';
 import { clusterProblem, searchProblem } from '../../swarm/autoplan/knownDonors.ts';
 import { predictedSeconds } from '../../swarm/autoplan/predicting.ts';
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
-import { median, type PeerId, refusal, success } from '../../swarm/base.ts';
+import { arrayOf, median, type PeerId, refusal, success } from '../../swarm/base.ts';
 import { type DonorSpec, NO_LIMITS } from '../../swarm/limits.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { type ClusterCosts, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
@@ -164,7 +164,7 @@ class PlanBench {
     const all = [...named.filter((name) => name !== PRACTICE), 'auto'];
     const names = [...(options.plans ?? all), ...(alone ? donors.map((_, index) => `alone ${index}`) : [])];
     await this.#measured(server, data, { name: PRACTICE, steps, asAdmitted, attempts: 1 });
-    for (const name of Array.from({ length: rounds }, () => names).flat()) {
+    for (const name of arrayOf(rounds, () => names).flat()) {
       results.push(await this.#measured(server, data, { name, steps, asAdmitted, attempts: once ? 1 : ATTEMPTS }));
       process.stderr.write(`${line(results.at(-1))}\n`);
     }
@@ -242,7 +242,7 @@ const peersOf = ({ run }: Server): PeerId[] => run.donors().map(({ peer }) => pe
 function productMs(): number {
   const filled = (value: number) => new Float32Array(PRODUCT_SIZE ** 2).fill(value);
   const [a, b, c] = [filled(0.5), filled(0.25), filled(0)];
-  const times = Array.from({ length: PRODUCTS }, () => {
+  const times = arrayOf(PRODUCTS, () => {
     const begun = performance.now();
     addProduct(a, b, c);
     return performance.now() - begun;

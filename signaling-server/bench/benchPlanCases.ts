@@ -134,7 +134,7 @@ const alonePlan = (costs: ClusterCosts, donor: PeerId | undefined): Plan | null 
 
 function slowness(costs: ClusterCosts, place: number): number {
   const peer = costs.peers[place];
-  return peer ? costs.slowness(peer) : Number.POSITIVE_INFINITY;
+  return peer ? costs.slowness(peer) : Infinity;
 }
 
 /** `[0, 3) a 24 | [3, 4) b 12 c 12`: layers, and each member's samples. */

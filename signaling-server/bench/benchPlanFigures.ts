@@ -1,5 +1,5 @@
 /** What `shoal bench plan` found out, as it is printed. */
-import { at, median } from '../../swarm/base.ts';
+import { at, median, totalOf } from '../../swarm/base.ts';
 
 export interface Measured {
   readonly name: string;
@@ -23,7 +23,7 @@ export function summary(results: readonly Measured[]) {
   const rate = (name: string): number | null => results.find((one) => one.name === name)?.tokensPerSecond ?? null;
   const alone = results.filter(({ name }) => name.startsWith('alone'));
   const [auto, equal] = [rate('auto'), rate('equal')];
-  const sum = alone.reduce((total, { tokensPerSecond }) => total + tokensPerSecond, 0);
+  const sum = totalOf(alone, ({ tokensPerSecond }) => tokensPerSecond);
   return {
     plans: results,
     autoOverEqual: auto !== null && equal !== null ? auto / equal : null,

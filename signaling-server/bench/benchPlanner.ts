@@ -1,6 +1,6 @@
 /**
  * `shoal bench planner`: how long `shoal plan` takes for many peers, the whole command, and how near its plan comes to the
- * best that a long search finds; with --small, to the best that there is. Clusters are random but seeded: peers 50 times apart in speed, 20 times in memory and 100
+ * best that a long search finds. Clusters are random but seeded: peers 50 times apart in speed, 20 times in memory and 100
  * times in upload, in regions with links of their own. And the simulator's rate.
  */
 
@@ -10,14 +10,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { invariant, type Random, seededRandom } from '../../swarm/base.ts';
+import { arrayOf, invariant, type Random, seededRandom } from '../../swarm/base.ts';
 import { outcomeOf } from '../../swarm/simulate/outcome.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
-import { refuseWithout, wholeNumber } from '../commands/options.ts';
+import { wholeNumber } from '../commands/options.ts';
 import { COMMAND_FILE } from '../files/projectRoot.ts';
 import { type BenchFolder, inBenchFolder } from './benchFolder.ts';
-import { smallClusters, smallClustersWords } from './benchSmallClusters.ts';
-import { steadiness, steadinessWords } from './benchSteadyClusters.ts';
 import { benchOptimizer } from './page/optimizer.ts';
 
 /** Peers, regions. */
@@ -29,8 +27,6 @@ const CLUSTERS: readonly (readonly [number, number])[] = [
 const MODELS = { small: { layers: 12, width: 768, samples: 64 }, large: { layers: 24, width: 1200, samples: 256 } };
 const SIMULATED = { peers: 16, microBatches: 31_250 };
 const OUTPUT_BYTES = 1e9;
-/** Of these all plans can be tried, in about half a minute. */
-const MOST_SMALL_PEERS = 8;
 
 interface Planned {
   readonly model: string;
@@ -44,11 +40,6 @@ interface Planned {
 
 interface Options {
   readonly long: number;
-  readonly small?: number;
-  readonly steady?: number;
-  readonly from: number;
-  readonly drafts?: number;
-  readonly peers: number;
   readonly json?: boolean;
 }
 
@@ -59,35 +50,8 @@ export function addPlannerBench(bench: Command): void {
       'plans for 64, 256 and 1,000 unequal peers: seconds of the command, and its plan beside a long search’s',
     )
     .option('--long <s>', 'seconds of the long search; 0: none', wholeNumber('--long', 0), 120)
-    .option(
-      '--small <n>',
-      'in place of all that: so many small clusters, beside the best plan there is',
-      wholeNumber('--small', 1),
-    )
-    .option(
-      '--steady <n>',
-      'in place of all that: so many clusters of 6 to 120 peers, each with a peer, memory or a faster link more',
-      wholeNumber('--steady', 1),
-    )
-    .option('--from <n>', 'of --steady: the first cluster', wholeNumber('--from', 1), 1)
-    .option(
-      '--drafts <n>',
-      'of --steady: that each search judges (without: as a quick one)',
-      wholeNumber('--drafts', 1),
-    )
-    .option('--peers <n>', 'of a small cluster at most', wholeNumber('--peers', 2, MOST_SMALL_PEERS), 6)
     .option('--json', 'one JSON document on standard output')
-    .action(async ({ long, small, steady, from, drafts, peers, json }: Options, command: Command) => {
-      refuseWithout('--steady', ['--from', '--drafts'], command);
-      refuseWithout('--small', ['--peers'], command);
-      if (steady !== undefined) {
-        const found = steadiness({ clusters: steady, from, drafts });
-        return console.log(json ? JSON.stringify(found) : steadinessWords(found));
-      }
-      if (small !== undefined) {
-        const found = smallClusters(small, peers);
-        return console.log(json ? JSON.stringify(found) : smallClustersWords(found));
-      }
+    .action(async ({ long, json }: Options) => {
       const result = { plans: await plans(long), simulate: simulated() };
       if (json) return console.log(JSON.stringify(result));
       for (const { model, peers, regions, seconds, stepSeconds, longStepSeconds } of result.plans) {
@@ -146,7 +110,7 @@ function runOf({ layers, width, samples }: (typeof MODELS)['small']) {
 
 function clusterOf(count: number, regions: number, random: Random) {
   const spread = (least: number, most: number): number => least * (most / least) ** random();
-  const peers = Array.from({ length: count }, (_, index) => ({
+  const peers = arrayOf(count, (index) => ({
     id: `p${index}`,
     memoryBytes: Math.round(spread(4e8, 8e9)),
     flopsPerSecond: spread(1e11, 5e12),
@@ -155,7 +119,7 @@ function clusterOf(count: number, regions: number, random: Random) {
     region: `r${index % regions}`,
   }));
   const between = Array.from({ length: regions }, (_, a) =>
-    Array.from({ length: regions - a }, (_, more) => {
+    arrayOf(regions - a, (more) => {
       const inside = { latencySeconds: 0.005, bytesPerSecond: 2.5e7 };
       const across = { latencySeconds: spread(0.01, 0.15), bytesPerSecond: spread(2e6, 1e7) };
       return { between: [`r${a}`, `r${a + more}`], ...(more === 0 ? inside : across) };
@@ -168,7 +132,7 @@ function clusterOf(count: number, regions: number, random: Random) {
 /** A schedule of a million actions, built, simulated and summed up; the second time, when the code is warm. */
 function simulated() {
   const { peers, microBatches } = SIMULATED;
-  const stages = Array.from({ length: peers }, (_, stage) => ({
+  const stages = arrayOf(peers, (stage) => ({
     forwardSeconds: 1 + (stage % 3) / 10,
     backwardSeconds: 2,
   }));

@@ -3,9 +3,11 @@
  * The donors are sockets that speak the protocol and compute nothing; they share this process with the server, so that
  * every figure is a lower bound.
  */
+
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
+import { arrayOf } from '../../swarm/base.ts';
 import { PROTOCOL_VERSION } from '../../swarm/messages/messages.ts';
 import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
@@ -48,7 +50,7 @@ async function benchDonors(): Promise<Omit<ServerBench, 'crowd'>> {
   try {
     const clients: Client[] = [];
     while (clients.length < DONORS) {
-      clients.push(...(await Promise.all(Array.from({ length: WAVE }, () => knock(server.url)))));
+      clients.push(...(await Promise.all(arrayOf(WAVE, () => knock(server.url)))));
       for (const { socket } of clients) socket.send(HEARTBEAT);
       await sleep(WAVE_MS);
     }

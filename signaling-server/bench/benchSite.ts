@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { at } from '../../swarm/base.ts';
+import { arrayOf, at } from '../../swarm/base.ts';
 import { HEARTBEAT_MS, type PeerMessage } from '../../swarm/messages/messages.ts';
 import { decodeEnvelope, encodeEnvelope, timeContent } from '../../swarm/messages/relay.ts';
 import { peers } from '../../swarm/plan/plan.ts';
@@ -217,7 +217,7 @@ async function benchCrowd(
   try {
     while (knocked < donors) {
       const count = Math.min(WAVE_EACH * servers.length, donors - knocked);
-      const wave = Array.from({ length: count }, (_, index) => knocked + index);
+      const wave = arrayOf(count, (index) => knocked + index);
       const came = (client: Client): void => void clients.push(client); // from now on it says that it lives
       await Promise.all(wave.map((number) => tryToJoin(at(servers, number % servers.length).url, number, came)));
       knocked += count;

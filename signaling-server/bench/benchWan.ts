@@ -5,6 +5,7 @@
  */
 
 import type { Command } from 'commander';
+import { arrayOf } from '../../swarm/base.ts';
 import { STATE_WIRES, type StateWire, WIRE_ENCODINGS, type WireEncoding } from '../../swarm/wire.ts';
 import { failed } from '../commands/failure.ts';
 import { wholeNumber } from '../commands/options.ts';
@@ -72,14 +73,14 @@ async function wan(options: WanOptions): Promise<void> {
   const { json, nat = ['none'], turn = false, steps, islands } = options;
   const base = (homes: number) => ({
     ...{ line: lineOf(options), hasTurn: turn, steps },
-    nats: Array.from({ length: homes }, (_, home) => nat[home % nat.length] ?? 'none'),
+    nats: arrayOf(homes, (home) => nat[home % nat.length] ?? 'none'),
   });
   const cases: Case[] = [];
   const found = (one: Case): void => {
     cases.push(one);
     if (!json) print(one);
   };
-  const donors = Array.from({ length: STAGES * islands }, (_, home) => home);
+  const donors = arrayOf(STAGES * islands, (home) => home);
   for (const codec of options.states ? [] : (options.codecs ?? WIRE_ENCODINGS)) {
     const run = {
       ...{ ...HOME_RUN, name: 'bench-wan', model: MODEL, precision: { wire: codec } },

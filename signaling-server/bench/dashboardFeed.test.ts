@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { arrayOf } from '../../swarm/base.ts';
 import { decodeWatchMessage, stepTimelineSchema } from '../../swarm/messages/watch.ts';
 import { DashboardFeed } from './dashboardFeed.ts';
 
@@ -6,7 +7,7 @@ const DONORS = 64;
 
 test('a simulated run is one that a dashboard understands, step by step, and the same again', () => {
   const [feed, again] = [new DashboardFeed(DONORS), new DashboardFeed(DONORS)];
-  const received = Array.from({ length: 3 }, () => {
+  const received = arrayOf(3, () => {
     const message = decodeWatchMessage(JSON.stringify(feed.next()));
     if (!message.ok) throw new Error(message.reason);
     return message.value;

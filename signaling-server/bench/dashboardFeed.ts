@@ -3,7 +3,7 @@
  * the ways between them, a step with each message, and any step's timeline. No donor computes anything; a seed makes the
  * same feed again.
  */
-import { invariant, type PeerId, peerId, type Random, seededRandom } from '../../swarm/base.ts';
+import { arrayOf, invariant, type PeerId, peerId, type Random, seededRandom } from '../../swarm/base.ts';
 import { NO_LIMITS } from '../../swarm/limits.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Happened, StepTimeline, WatchedEvent, WatchedStep, WatchMessage } from '../../swarm/messages/watch.ts';
@@ -66,8 +66,8 @@ export class DashboardFeed {
   #newest: Snapshot | null = null;
 
   constructor(donors: number) {
-    this.#peers = Array.from({ length: donors }, () =>
-      peerId(Array.from({ length: 12 }, () => 'abcdefghijklmnopqrstuvwxyz0123456789'[this.#below(36)]).join('')),
+    this.#peers = arrayOf(donors, () =>
+      peerId(arrayOf(12, () => 'abcdefghijklmnopqrstuvwxyz0123456789'[this.#below(36)]).join('')),
     );
     this.#cluster = clusterFor(this.#peers, this.#random);
     this.#courses = [0, 1].map((place) => this.#course(place));
@@ -91,7 +91,7 @@ export class DashboardFeed {
     const { links, ...others } = this.#newest;
     return {
       snapshot: isFirst || this.#committed % LINKS_EVERY === 0 ? this.#newest : others,
-      recent: Array.from({ length: this.#committed - from }, (_, index) => this.#step(from + index)),
+      recent: arrayOf(this.#committed - from, (index) => this.#step(from + index)),
       events: this.#events(isNewPlan),
       traces: [this.#committed - TRACES_KEPT, this.#committed - 1],
       ...(isFirst || this.#committed % EVALUATE_EVERY === 0 ? { evaluations: this.#evaluations() } : {}),
@@ -101,7 +101,7 @@ export class DashboardFeed {
 
   /** Steps before those that the first message has. */
   older(until: number): WatchedStep[] {
-    return Array.from({ length: until }, (_, step) => this.#step(step));
+    return arrayOf(until, (step) => this.#step(step));
   }
 
   timeline(step: number): StepTimeline {
@@ -125,7 +125,7 @@ export class DashboardFeed {
     const plan = equalSplit(model.value, BATCH.samples, seats, options);
     const timeline = (cluster: Cluster): Timeline =>
       predictedTimeline(clusterCosts({ model: model.value, batch: BATCH, cluster }), plan);
-    const measured = Array.from({ length: VARIANTS }, () => {
+    const measured = arrayOf(VARIANTS, () => {
       const simulated = timeline(varied(this.#cluster, this.#random));
       return { timeline: simulated, seconds: makespanSeconds(simulated) };
     });
@@ -190,7 +190,7 @@ export class DashboardFeed {
   }
 
   #evaluations(): [number, number][] {
-    return Array.from({ length: Math.floor(this.#committed / EVALUATE_EVERY) }, (_, index) => {
+    return arrayOf(Math.floor(this.#committed / EVALUATE_EVERY), (index) => {
       const step = index * EVALUATE_EVERY;
       return [step, 3.1 + 6 * Math.exp(-step / 2_000)];
     });

@@ -3,8 +3,10 @@
  * thread back, script, layout and painting alike. Of each short stretch of time the longest one counts, so that
  * thousands of empty tasks make no average.
  */
+
 import type { Browser, Page } from 'playwright';
 import { z } from 'zod';
+import { totalOf } from '../../swarm/base.ts';
 
 /** As often as a dashboard redraws. */
 const STRETCH_SECONDS = 0.25;
@@ -70,6 +72,6 @@ function busiestThread(events: readonly TraceEvent[]): TraceEvent[] {
     if (tasks) tasks.push(event);
     else tasksOf.set(thread, [event]);
   }
-  const work = (tasks: readonly TraceEvent[]): number => tasks.reduce((sum, { dur }) => sum + dur, 0);
+  const work = (tasks: readonly TraceEvent[]): number => totalOf(tasks, ({ dur }) => dur);
   return [...tasksOf.values()].toSorted((a, b) => work(b) - work(a))[0] ?? [];
 }

@@ -5,8 +5,9 @@ import type { Command } from 'commander';
 import { beforeAll, describe, expect, it, test } from 'vitest';
 import { peerMessageSchema, serverMessageSchema } from '../../swarm/messages/messages.ts';
 import { REFUSAL_REASONS, retrySeconds } from '../../swarm/messages/refusals.ts';
+import { parameters } from '../../swarm/model/model.ts';
 import { parseCluster } from '../../swarm/planner/cluster.ts';
-import { parseRunFile } from '../../swarm/run/runFile.ts';
+import { parseRunFile, wholeModelOf } from '../../swarm/run/runFile.ts';
 import { parseSimulateProblem } from '../../swarm/simulate/problem.ts';
 import { program } from './program.ts';
 
@@ -131,8 +132,21 @@ test('the example files are what they are called', () => {
   for (const name of ['run', 'gpt2-small', 'questions'])
     expect(parseRunFile(jsonOf(`docs/examples/${name}.json`), name)).toMatchObject({ ok: true });
   expect(parseCluster(jsonOf('docs/examples/cluster.json'), 'it')).toMatchObject({ ok: true });
+  expect(parseCluster(jsonOf('docs/examples/fine-tune/four-homes.json'), 'it')).toMatchObject({ ok: true });
   for (const name of ['schedule', 'shared-line'])
     expect(parseSimulateProblem(jsonOf(`docs/examples/${name}.json`))).toMatchObject({ ok: true });
+});
+
+// Sizes as the models' cards have them.
+test.each([
+  ['smollm2-135m', 134_515_008],
+  ['smollm2-360m', 361_821_120],
+  ['gemma-3-270m', 268_098_176],
+  ['qwen3-0.6b', 596_049_920],
+  ['llama-3.2-1b', 1_235_814_400],
+])('docs/examples/fine-tune/%s.json is of that model', (name, size) => {
+  const parsed = parseRunFile(jsonOf(`docs/examples/fine-tune/${name}.json`), name);
+  expect(parsed.ok ? parameters(wholeModelOf(parsed.value)) : parsed.reason).toBe(size);
 });
 
 describe('docs/protocol.md', () => {

@@ -1,9 +1,10 @@
 /** `shoal examples`: what a run trains on, as the model sees it, and which part of it the loss counts. */
 import type { Command } from 'commander';
-import type { Range } from '../../swarm/base.ts';
 import { counted as amount } from '../../swarm/quantityText.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { wallMs } from '../monitoring/clock.ts';
+import { textPieces } from '../texts/countedPieces.ts';
+import { fateOf } from '../texts/exampleWindows.ts';
 import { type FirstExample, firstExamples } from '../texts/firstExamples.ts';
 import { badInput, need } from './failure.ts';
 import { tryIt, wholeNumber } from './options.ts';
@@ -38,10 +39,12 @@ function shown(examples: readonly FirstExample[], sequenceLength: number): strin
   const hasColours = process.stdout.isTTY === true && process.env.NO_COLOR === undefined;
   const [open, close] = hasColours ? [BOLD + OPEN, CLOSE + PLAIN] : [OPEN, CLOSE];
   const parts = examples.map((example, index) => {
-    const { file, line, text, ids, counted, places } = example;
+    const { file, line, ids, counted } = example;
     const name = line === null ? `${file}, window ${index + 1}` : `${file}, line ${line}`;
-    const head = `${name}: ${amount(ids.length, 'token')}, ${counted.length} of them counted${cut(example, sequenceLength)}`;
-    return `${head}\n${marked(text, places === null ? [] : countedParts(counted, places), [open, close])}\n`;
+    const head = `${name}: ${amount(ids.length, 'token')}, ${counted.length} of them counted${fateText(example, sequenceLength)}`;
+    return `${head}\n${textPieces(example)
+      .map(({ text, isCounted }) => (isCounted ? `${open}${visible(text)}${close}` : visible(text)))
+      .join('')}\n`;
   });
   const legend = examples.some(({ places }) => places !== null)
     ? `The loss counts what stands between ${OPEN} and ${CLOSE}.`
@@ -49,40 +52,20 @@ function shown(examples: readonly FirstExample[], sequenceLength: number): strin
   return `${parts.join('\n')}\n${legend}\n`;
 }
 
-/** What a window has no room for. */
-function cut({ ids, counted }: FirstExample, sequenceLength: number): string {
-  if (ids.length <= sequenceLength + 1) return '';
-  return counted.some((place) => place <= sequenceLength)
-    ? `; cut behind its token ${sequenceLength + 1}`
-    : `; left out: none within its first ${sequenceLength + 1} tokens`;
-}
-
-/** Code points of the text, in order, apart from each other. */
-function countedParts(counted: readonly number[], places: Int32Array): Range[] {
-  const parts: Range[] = [];
-  for (const [index, place] of counted.entries()) {
-    const [from, to] = [places[2 * place] ?? 0, places[2 * place + 1] ?? 0];
-    const last = parts.at(-1);
-    // Tokens may share a character that has many bytes.
-    if (last !== undefined && (counted[index - 1] === place - 1 || from < last[1]))
-      parts[parts.length - 1] = [last[0], Math.max(last[1], to)];
-    else parts.push([from, to]);
+/** What becomes of it in a window, where it is not in it whole. */
+function fateText(example: FirstExample, sequenceLength: number): string {
+  switch (fateOf(example, sequenceLength)) {
+    case 'whole':
+      return '';
+    case 'cut':
+      return `; cut behind its token ${sequenceLength + 1}`;
+    case 'late':
+      return `; left out: none within its first ${sequenceLength + 1} tokens`;
+    case 'empty':
+      return '; left out';
   }
-  return parts;
 }
 
 /** No text of a file moves the cursor or changes what the terminal shows. */
 const visible = (text: string): string =>
   text.replaceAll(/[^\P{Cc}\n\t]/gu, (character) => JSON.stringify(character).slice(1, -1));
-
-function marked(text: string, parts: readonly Range[], [open, close]: readonly [string, string]): string {
-  const characters = [...text];
-  const between = (from: number, to?: number): string => visible(characters.slice(from, to).join(''));
-  let end = 0;
-  const pieces = parts.map(([from, to]) => {
-    const piece = `${between(end, from)}${open}${between(from, to)}${close}`;
-    end = to;
-    return piece;
-  });
-  return pieces.join('') + between(end);
-}

@@ -108,14 +108,10 @@ export function addSwarmCommand(program: Command): void {
     .option('--answers <file>', 'where its answers go, one JSON line each')
     .option(
       '--until-loss <x>',
-      'stop at the first held-out loss that is no higher; exit code 3: none was',
+      'stop at the first held-out loss of X or less; exit code 3: none',
       positive('--until-loss'),
     )
-    .option(
-      '--time-limit <s>',
-      'stop after S seconds, with what is done by then; exit code 4',
-      positive('--time-limit'),
-    )
+    .option('--time-limit <s>', 'stop after S seconds, with what is done then; exit code 4', positive('--time-limit'))
     .option('--json', 'a summary as one JSON document on standard output')
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { arrayOf } from '../../swarm/base.ts';
 import { boundedLog } from './log.ts';
 
 test('of a flood of lines the first ones of each minute are said, then how many were left out', () => {
@@ -10,7 +11,7 @@ test('of a flood of lines the first ones of each minute are said, then how many 
   );
   for (let i = 0; i < 10_000; i++) log('info', String(i));
   log('warn', 'another level');
-  expect(said).toEqual([...Array.from({ length: 300 }, (_, i) => `info ${i}`), 'warn another level']);
+  expect(said).toEqual([...arrayOf(300, (i) => `info ${i}`), 'warn another level']);
   nowMs = 60_000;
   log('info', 'later');
   expect(said.slice(-2)).toEqual(['warn 9700 lines were left out: more than 300 in a minute', 'info later']);

@@ -2,7 +2,9 @@
  * What a monitoring system may know of a server (`/metrics`, Prometheus text format 0.0.4). Names carry their unit, and
  * no label names a donor: labels are from closed lists, so that their number is bounded.
  */
+
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { totalOf } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import { STEP_TENSORS } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
@@ -211,7 +213,7 @@ export function gatewayMetrics(roles: readonly RunRole[], malformed: number): Pr
     const gauge = new Gauge({ name, help, labelNames: ['run'], registers: [registry] });
     for (const role of roles) gauge.set({ run: role.name }, of(role));
   };
-  const donors = roles.reduce((sum, role) => sum + role.donors, 0);
+  const donors = totalOf(roles, (role) => role.donors);
   gauge('shoal_gateway_donors', 'Donors whose connection ends at this process.', donors);
   gauge('shoal_site_leading', 'Whether this process leads a run.', Number(roles.some(({ isLeading }) => isLeading)));
   const isLed = Number(roles.every((role) => role.isLed));

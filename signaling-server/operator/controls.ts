@@ -28,7 +28,7 @@ import { setQueued } from './queue.ts';
 import { createRun, listedRuns } from './runs.ts';
 import { LARGEST_SAMPLED, sampleCheckpoint, samplesBody } from './samples.ts';
 import { newSessionKey } from './session.ts';
-import { addTextUpload, listedTexts } from './texts.ts';
+import { addTexts, listedTexts } from './texts.ts';
 
 const READS_PER_MINUTE = 240;
 const CHANGES_PER_MINUTE = 60;
@@ -63,7 +63,7 @@ export function addressKey(store: Store, address: string): string {
 
 export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
   const change = changes(api, context);
-  addTextUpload(api, context);
+  addTexts(api, context);
   for (const add of [addRuns, addCheckpoints, addWords, addKeys, addDonors]) add(api, change, context);
 }
 
@@ -107,7 +107,7 @@ const addRuns: Adds = (api, change, context) => {
       const field = question.error.issues[0]?.path.join('.') || 'the question';
       return problem(reply, 400, `${field} is missing, or out of its range`);
     }
-    const answer = await dryRun(run, store, question.data);
+    const answer = await dryRun(run, data, question.data);
     return answer.ok ? answer.value : problem(reply, 409, answer.reason);
   });
   change(

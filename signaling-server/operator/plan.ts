@@ -25,8 +25,8 @@ import { rowsOf, type SpanRow } from '../../swarm/timeline/rows.ts';
 import { CLUSTER_FILE, otherKind } from '../files/fileKinds.ts';
 import { searchInSlices } from '../planning/planThread.ts';
 import type { ActiveRun } from '../run/run.ts';
-import { parseDocument } from '../store/runDocument.ts';
-import type { Store } from '../store/store.ts';
+import type { DataDirectory } from '../store/dataDirectory.ts';
+import { draftText, sourceOf } from './draftText.ts';
 
 /** More peers take the search longer than an operator waits. */
 const MOST_PEERS = 256;
@@ -54,8 +54,8 @@ export function predictedSpans(problem: ClusterProblem, plan: Plan): SpanRow[] {
   return rowsOf(step.timeline, predictedBeside(costs, plan, step));
 }
 
-export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuestion): Promise<Result<DryRun>> {
-  const file = fileOf(run, store, question);
+export async function dryRun(run: ActiveRun, data: DataDirectory, question: DryRunQuestion): Promise<Result<DryRun>> {
+  const file = await fileOf(run, data, question);
   if (!file.ok) return file;
   const cluster = question.cluster === null ? success(clusterOf(run)) : clusterFrom(question.cluster);
   if (!cluster.ok) return cluster;
@@ -72,11 +72,12 @@ export async function dryRun(run: ActiveRun, store: Store, question: DryRunQuest
   return after.ok ? success(documentOf(file.value, after.value, before?.ok ? before.value : null)) : after;
 }
 
-function fileOf(run: ActiveRun, store: Store, { draft }: DryRunQuestion): Result<RunFile> {
+async function fileOf(run: ActiveRun, data: DataDirectory, { draft }: DryRunQuestion): Promise<Result<RunFile>> {
   if (draft === null) return success(run.document.file);
-  const source = store.run(draft.source);
-  if (source === null) return refusal(`there is no run "${draft.source}" to take the text from`);
-  return runFileOfDraft(draft, parseDocument(source.document).file);
+  const source = sourceOf(data.store, draft.source);
+  if (!source.ok) return source;
+  const own = draft.text === null ? null : await draftText(data, draft.text, source.value);
+  return own?.ok === false ? own : runFileOfDraft(draft, source.value.file, own?.value);
 }
 
 function clusterFrom(text: string): Result<Cluster> {

@@ -85,7 +85,10 @@ describe('runs', () => {
     const { get, post, postBytes } = await operated.logIn();
     const text = Buffer.from('The sea, the sea. '.repeat(500));
     const brought = await postBytes('/api/operator/texts?name=sea', text);
-    expect([brought.status, await brought.json()]).toEqual([200, { ok: true, value: { name: 'sea', bytes: 8_820 } }]);
+    expect([brought.status, await brought.json()]).toEqual([
+      200,
+      { ok: true, value: { name: 'sea', format: 'text', bytes: 8_820 } },
+    ]);
     expect(await errorOf(await postBytes('/api/operator/texts?name=sea', text))).toEqual([
       409,
       'there is a text "sea" already: choose it in the list, or give the file another name',
@@ -100,7 +103,7 @@ describe('runs', () => {
     expect(await answer.json()).toEqual({ ok: true, value: 'second' });
     const { runs, texts } = runListSchema.parse(await (await get('/api/operator/runs')).json());
     const heldOut = 0.02 * 9_000;
-    expect(texts).toEqual([{ name: 'sea', bytes: 9_000 - heldOut }]);
+    expect(texts).toEqual([{ name: 'sea', format: 'text', bytes: 9_000 - heldOut }]);
     expect(runs[1]?.dataTokens).toBe(9_000 - heldOut);
     const document = parseDocument(operated.data.store.run('second')?.document ?? '');
     expect(document.evaluation?.tokens).toBe(heldOut);

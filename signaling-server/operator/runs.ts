@@ -9,7 +9,7 @@ import { parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { stepsOf } from '../store/runTime.ts';
 import { prepareTokens } from '../texts/tokens.ts';
 import { seededWeights } from '../weights/weights.ts';
-import { withTextFiles } from './texts.ts';
+import { draftText, sourceOf, withTextFiles } from './draftText.ts';
 
 export function listedRuns({ store }: DataDirectory): ListedRun[] {
   const beside = store.besideRuns();
@@ -53,28 +53,32 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
 /** A new run with the source's text; its weights are new ones, or those of a checkpoint of the source. */
 export async function createRun(data: DataDirectory, draft: RunDraft, nowMs: number): Promise<Result<string>> {
   const { store } = data;
-  const source = store.run(draft.source);
-  if (source === null) return refusal(`there is no run "${draft.source}" to take the text from`);
-  const document = parseDocument(source.document);
-  const file = runFileOfDraft(draft, document.file);
+  const source = sourceOf(store, draft.source);
+  if (!source.ok) return source;
+  const document = source.value;
+  const own = draft.text === null ? null : await draftText(data, draft.text, document);
+  if (own?.ok === false) return own;
+  const file = runFileOfDraft(draft, document.file, own?.value);
   if (!file.ok) return file;
   const { name } = file.value;
   if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);
   const manifest = await manifestOf(data, draft, document, file.value);
   if (!manifest.ok) return manifest;
   const tokens =
-    draft.text === null
+    own === null
       ? success(document)
-      : await withTextFiles(data, draft.text, (path) =>
+      : await withTextFiles(data, own.value, (path) =>
           prepareTokens(file.value, path, data.blobs, { date: new Date(nowMs) }),
         );
   if (!tokens.ok) return tokens;
   // Two operators may have pressed at once: the second one finds the name taken.
   if (store.run(name) !== null) return refusal(`there is a run "${name}" already: choose another name`);
-  const { evaluation, tokenizer } = tokens.value;
+  const { evaluation } = tokens.value;
   const made: RunDocument = {
-    ...{ file: file.value, data: tokens.value.data, evaluation, tokenizer },
+    ...{ file: file.value, data: tokens.value.data, evaluation },
+    tokenizer: own?.value.format === 'text' ? [] : document.tokenizer,
     tensorNames: draft.model === 'same' ? document.tensorNames : null,
+    ...(file.value.train.adapter && document.base && { base: document.base }),
   };
   const text = JSON.stringify(made);
   const contentHash = createHash('sha256').update(text).update(JSON.stringify(manifest.value)).digest('hex');

@@ -52,6 +52,7 @@ export const WHO: Readonly<Record<string, Who>> = {
   'GET /api/operator/blocks': 'viewer',
   'GET /api/operator/export': 'operator',
   'POST /api/operator/plan': 'operator',
+  'POST /api/operator/examples': 'operator',
   'POST /api/operator/command': 'operator',
   'POST /api/operator/viewer': 'operator',
   'POST /api/operator/texts': 'operator',

@@ -57,7 +57,7 @@ function writeAll(store: Store): unknown[] {
   store.deleteCheckpoint('a', 77);
   // Infinite, and more than a message.
   store.saveTraces('a', [
-    { step: 2, epoch: 2, bubble: Number.POSITIVE_INFINITY, spans: '[]' },
+    { step: 2, epoch: 2, bubble: Infinity, spans: '[]' },
     { step: 5, epoch: 3, bubble: 0.25, spans: 'ü'.repeat(40_000) },
   ]);
   store.rollBack('a', 5);
@@ -84,8 +84,8 @@ function writeAll(store: Store): unknown[] {
   store.saveSetting('card a', '{"purpose":"p"}');
   store.saveQueue(['b', 'a']);
   store.saveBesideRuns(['b']);
-  store.saveText({ name: 'sea', bytes: 5, hash: 'one', heldOutHash: 'two' });
-  store.saveText({ name: 'air', bytes: 6, hash: 'three', heldOutHash: 'four' });
+  store.saveText({ name: 'sea', format: 'text', bytes: 5, hash: 'one', heldOutHash: 'two' });
+  store.saveText({ name: 'air', format: 'chat', bytes: 6, hash: 'three', heldOutHash: 'four' });
   store.saveSetting('invite', 'open');
   store.saveSetting('webhook', 'https://example.org/hook');
   store.saveSetting('toldAlerts', '[]');

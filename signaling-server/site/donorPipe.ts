@@ -16,6 +16,7 @@ import {
   waysBesideSchema,
   wentBesideSchema,
 } from '../donors/relaysBeside.ts';
+import { wordsIn } from './opening.ts';
 import type { Pipe } from './pipe.ts';
 import type { HeardTexts } from './sharedTexts.ts';
 
@@ -126,17 +127,9 @@ const encoded = (words: WaysBeside | SendersBeside | WentBeside): Buffer => Buff
 
 /** Words of another process of the same version. */
 function hear<T>(pipe: Pipe, schema: z.ZodType<T>, message: Buffer, use: (words: T) => void): void {
-  const words = decoded(schema, message);
+  const words = wordsIn(schema, message);
   if (words === null) pipe.fault('words about relaying');
   else use(words);
-}
-
-function decoded<T>(schema: z.ZodType<T>, message: Buffer): T | null {
-  try {
-    return schema.parse(JSON.parse(message.toString('utf8')));
-  } catch {
-    return null;
-  }
 }
 
 function encodedCode(code: number): Buffer {

@@ -3,7 +3,7 @@
  * a server leads from here on. One that does not fit in a message goes in parts.
  */
 import { z } from 'zod';
-import { at } from '../../swarm/base.ts';
+import { arrayOf, at } from '../../swarm/base.ts';
 import type { Value } from '../store/queries.ts';
 
 /** A statement and its values. */
@@ -75,7 +75,7 @@ export function messagesOf(entry: Entry, { by, entry: number }: Pick<Head, 'by' 
   const text = Buffer.from(textOf(entry));
   const size = messageBytes - HEAD_BYTES;
   const parts = Math.ceil(text.length / size);
-  return Array.from({ length: parts }, (_, part): Uint8Array => {
+  return arrayOf(parts, (part): Uint8Array => {
     const head: Head = { by, entry: number, part, parts };
     return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), text.subarray(part * size, (part + 1) * size)]);
   });

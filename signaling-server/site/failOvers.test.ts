@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { at, below, invariant, peerId, type Random, seededRandom } from '../../swarm/base.ts';
+import { arrayOf, at, below, invariant, peerId, type Random, seededRandom, totalOf } from '../../swarm/base.ts';
 import { storageProblem } from '../files/storageProblem.ts';
 import { VirtualNats } from '../testing/virtualNats.ts';
 import { bodies, commit, RUN, type Told, VirtualServer } from '../testing/virtualServer.ts';
@@ -76,7 +76,7 @@ describe('fail-overs at any point', () => {
       told.push(one);
       if (!isKept(one)) unkept.push(one);
     };
-    const servers = Array.from({ length: SERVERS }, (_, number) => serverOf(nats, number, random, tell));
+    const servers = arrayOf(SERVERS, (number) => serverOf(nats, number, random, tell));
     for (const server of servers) await awaited(server.open());
     await takesLead(at(servers, 0));
 
@@ -129,7 +129,7 @@ describe('fail-overs at any point', () => {
     // Each step that was told is the one that stands, and was told once.
     for (const { step, loss } of told) expect(at(steps, step).loss, `step ${step}`).toBe(loss);
     expect(new Set(told.map(({ step }) => step)).size).toBe(told.length);
-    const credit = store.ledger(RUN).reduce((sum, { tokens }) => sum + tokens, 0);
+    const credit = totalOf(store.ledger(RUN), ({ tokens }) => tokens);
     expect(credit).toBe(2 * steps.length);
     // The journal has each commit once, in entries of whoever led.
     let leads = '';
@@ -167,7 +167,7 @@ it('two runs of the same processes, each led by whichever: one dies or is cut of
   const told: Told[][] = [[], []];
   const runs = told.map((ofRun, run) => {
     const nats = new VirtualNats();
-    const servers = Array.from({ length: SERVERS }, (_, number) => {
+    const servers = arrayOf(SERVERS, (number) => {
       const directory = join(folder, `run-${run}-work-${number}`);
       return new VirtualServer(nats, directory, number, random, (one) => ofRun.push(one));
     });
@@ -220,7 +220,7 @@ it('two runs of the same processes, each led by whichever: one dies or is cut of
     const ofRun = at(told, run);
     for (const { step, loss } of ofRun) expect(at(steps, step).loss, `step ${step}`).toBe(loss);
     expect(new Set(ofRun.map(({ step }) => step)).size).toBe(ofRun.length);
-    expect(store.ledger(RUN).reduce((sum, { tokens }) => sum + tokens, 0)).toBe(2 * steps.length);
+    expect(totalOf(store.ledger(RUN), ({ tokens }) => tokens)).toBe(2 * steps.length);
     const changes = writers(nats).filter(({ leads: isLead }) => isLead);
     expect(changes.length).toBeGreaterThan(1);
   }

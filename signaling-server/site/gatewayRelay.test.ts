@@ -1,7 +1,7 @@
 /** Two gateways of a site between which nothing is lost; the process that leads is this test. */
 import { Buffer } from 'node:buffer';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { type PeerId, peerId } from '../../swarm/base.ts';
+import { arrayOf, type PeerId, peerId, totalOf } from '../../swarm/base.ts';
 import { FRAME_BYTES } from '../../swarm/messages/frame.ts';
 import {
   creditBytes,
@@ -124,7 +124,7 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     expect(alice.got).toEqual([]);
     bob.take();
     await vi.waitFor(() => expect(alice.of('credit')).toHaveLength(inWindow));
-    expect(alice.of('credit').map(creditBytes)).toEqual(Array.from({ length: inWindow }, () => FRAME_BYTES));
+    expect(alice.of('credit').map(creditBytes)).toEqual(arrayOf(inWindow, () => FRAME_BYTES));
     for (let sent = 0; sent < inWindow; sent++) expect(frame(BOB)).toBe('passed');
     expect(frame(BOB)).toBe('tooManyMessages');
   });
@@ -136,8 +136,8 @@ describe.each(['one', 'two'] as const)('relayed from gateway one to gateway %s',
     expect(alice.went[0]).toEqual({ sent: [{ to: BOB, frames: 1, bytes: 10 }], came: false });
     expect(bob.went[0]).toEqual({ sent: [], came: true });
     const told = () => alice.went.flatMap(({ sent }) => sent);
-    await vi.waitFor(() => expect(told().reduce((sum, { bytes }) => sum + bytes, 0)).toBe(60), { timeout: 20_000 });
-    expect(told().reduce((sum, { frames }) => sum + frames, 0)).toBe(3);
+    await vi.waitFor(() => expect(totalOf(told(), ({ bytes }) => bytes)).toBe(60), { timeout: 20_000 });
+    expect(totalOf(told(), ({ frames }) => frames)).toBe(3);
   });
 
   test('[WP10] a receiver that does not read holds up what is for it alone', async () => {

@@ -4,13 +4,14 @@
  * one is asked to take in only a few at a time, and first those on whom a plan counted. See SPEC.md, NA2.
  */
 import { Buffer } from 'node:buffer';
+import { z } from 'zod';
 import type { Origin } from '../donors/donorWire.ts';
 import type { HeldWire } from '../donors/door.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
 import { type Joined, joinWires } from './donorPipe.ts';
 import type { Exchange } from './exchange.ts';
 import { GatewayRelay } from './gatewayRelay.ts';
-import { encodeOpening } from './opening.ts';
+import { encodeOpening, wordsIn } from './opening.ts';
 import type { Pipe } from './pipe.ts';
 import { HeardTexts } from './sharedTexts.ts';
 
@@ -193,12 +194,5 @@ export class HeldDonors {
   }
 }
 
-function isHello(data: Buffer): boolean {
-  if (data.length > HELLO_BYTES_LIMIT) return false;
-  try {
-    const message: unknown = JSON.parse(data.toString('utf8'));
-    return typeof message === 'object' && message !== null && 'type' in message && message.type === 'hello';
-  } catch {
-    return false;
-  }
-}
+const helloSchema = z.object({ type: z.literal('hello') });
+const isHello = (data: Buffer): boolean => data.length <= HELLO_BYTES_LIMIT && wordsIn(helloSchema, data) !== null;

@@ -90,7 +90,7 @@ export class Lease {
   /** Others hear of it with the next renewal, which is at once. */
   async ready(): Promise<void> {
     this.#isReady = true;
-    this.#renewedMs = Number.NEGATIVE_INFINITY;
+    this.#renewedMs = -Infinity;
     await this.#lookNow();
   }
 

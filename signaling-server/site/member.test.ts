@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { invariant, type Result } from '../../swarm/base.ts';
+import { arrayOf, invariant, type Result } from '../../swarm/base.ts';
 import { decodeEnvelope, encodeEnvelope } from '../../swarm/messages/relay.ts';
 import { UnusedRunFile } from '../commands/serveSite.ts';
 import { JOURNAL_GONE } from '../files/storageProblem.ts';
@@ -237,9 +237,9 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'a site' : `skipped: ${NO_NA
     const second = await openMember({ access });
     const { url } = second.member;
     // They only say hello: each has a place of those that are not admitted yet.
-    const strangers = Array.from(
-      { length: 200 },
-      (_, number) => new ScriptedDonor(url, { address: `10.0.0.${number}`, measures: false }),
+    const strangers = arrayOf(
+      200,
+      (number) => new ScriptedDonor(url, { address: `10.0.0.${number}`, measures: false }),
     );
     await Promise.all(strangers.map((stranger) => stranger.hears('welcome')));
     const addresses = ['192.0.2.1', '192.0.2.2'];

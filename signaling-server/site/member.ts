@@ -34,12 +34,16 @@ interface MemberOptions {
   onFollow?(): void;
 }
 
+interface Parts {
+  readonly exchange: Exchange;
+  readonly token: OwnToken;
+  readonly rooms: Rooms;
+  readonly gateway: Gateway;
+  readonly front: Front;
+}
+
 export class SiteMember {
-  readonly #exchange: Exchange;
-  readonly #token: OwnToken;
-  readonly #rooms: Rooms;
-  readonly #gateway: Gateway;
-  readonly #front: Front;
+  readonly #parts: Parts;
   #isClosed = false;
 
   /** Resolves when it listens; whether it leads is seen later. */
@@ -80,47 +84,37 @@ export class SiteMember {
     return success(new SiteMember({ exchange, token, rooms, gateway, front: front.value }));
   }
 
-  private constructor(parts: {
-    readonly exchange: Exchange;
-    readonly token: OwnToken;
-    readonly rooms: Rooms;
-    readonly gateway: Gateway;
-    readonly front: Front;
-  }) {
-    this.#exchange = parts.exchange;
-    this.#token = parts.token;
-    this.#rooms = parts.rooms;
-    this.#gateway = parts.gateway;
-    this.#front = parts.front;
+  private constructor(parts: Parts) {
+    this.#parts = parts;
   }
 
   get url(): string {
-    return this.#front.url;
+    return this.#parts.front.url;
   }
 
   /** Opens an operator's session, once, at any process. */
   get operatorToken(): string {
-    return this.#token.current;
+    return this.#parts.token.current;
   }
 
   /** Names of the runs that this process leads. */
   get led(): readonly string[] {
-    return this.#rooms.led;
+    return this.#parts.rooms.led;
   }
 
   /** Where it leads the run that the site began with: that again, from what is kept, as when another one was chosen. */
   async reopen(): Promise<void> {
-    await this.#rooms.first.reopen();
+    await this.#parts.rooms.first.reopen();
   }
 
   /** No other process of the site lives. */
   get isAlone(): boolean {
-    return this.#exchange.others === 0;
+    return this.#parts.exchange.others === 0;
   }
 
   /** It is about to end: whether others of the site go on, or it is the last one. */
   leave(): Promise<'alone' | 'others'> {
-    return this.#exchange.leave();
+    return this.#parts.exchange.leave();
   }
 
   /** The steps in progress are done and saved first, where it leads. */
@@ -136,9 +130,9 @@ export class SiteMember {
   async #end(how: 'stop' | 'close'): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await this.#rooms[how]();
-    await endsWithin(this.#gateway.close(), END_LIMIT_MS);
-    await endsWithin(this.#front.close(), END_LIMIT_MS);
-    await this.#exchange.close();
+    await this.#parts.rooms[how]();
+    await endsWithin(this.#parts.gateway.close(), END_LIMIT_MS);
+    await endsWithin(this.#parts.front.close(), END_LIMIT_MS);
+    await this.#parts.exchange.close();
   }
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { expect, test, vi } from 'vitest';
-import { invariant } from '../../swarm/base.ts';
+import { invariant, totalOf } from '../../swarm/base.ts';
 import { openNatsFolder } from './natsFolder.ts';
 import { openNatsJournal } from './natsJournal.ts';
 import { hasNatsServer, startNatsServer } from './natsServer.ts';
@@ -18,7 +18,7 @@ test.skipIf(!hasNatsServer())('what is read of a site leaves no consumer at NATS
     const manager = await jetstreamManager(nats);
     const counted = async (): Promise<number> => {
       const streams = await manager.streams.list().next();
-      return streams.reduce((sum, { state }) => sum + state.consumer_count, 0);
+      return totalOf(streams, ({ state }) => state.consumer_count);
     };
     const { journal, replicas } = await openNatsJournal(nats, 'site');
     const blobs = await openNatsFolder(nats, 'blobs', replicas);

@@ -21,9 +21,12 @@ export type Opening = z.infer<typeof openingSchema>;
 
 export const encodeOpening = (opening: Opening): Buffer => Buffer.from(JSON.stringify(opening));
 
-export function decodeOpening(bytes: Buffer): Opening | null {
+export const decodeOpening = (bytes: Buffer): Opening | null => wordsIn(openingSchema, bytes);
+
+/** What the JSON in these bytes says; null: it is none, or says something else. */
+export function wordsIn<T>(schema: z.ZodType<T>, bytes: Buffer): T | null {
   try {
-    return openingSchema.parse(JSON.parse(bytes.toString('utf8')));
+    return schema.parse(JSON.parse(bytes.toString('utf8')));
   } catch {
     return null;
   }

@@ -1,5 +1,7 @@
 /** Pipes that one process opens at another, of which the first message may come again at any time. */
+
 import { expect, test } from 'vitest';
+import { arrayOf } from '../../swarm/base.ts';
 import { OthersOpenings, OwnOpenings } from './openings.ts';
 
 test('a pipe is opened once, however often and late its opening comes again', () => {
@@ -13,7 +15,7 @@ test('a pipe is opened once, however often and late its opening comes again', ()
 
 test('an opener says from which pipe on the other end may not have heard of them', () => {
   const own = new OwnOpenings();
-  const pipes = Array.from({ length: 3 }, () => ({ isHeard: false }));
+  const pipes = arrayOf(3, () => ({ isHeard: false }));
   for (const [number, pipe] of pipes.entries()) own.add(number, pipe);
   const heard = (number: number): number => {
     Object.assign(pipes[number] ?? {}, { isHeard: true });

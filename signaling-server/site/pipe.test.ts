@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer';
 import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { seededRandom } from '../../swarm/base.ts';
+import { arrayOf, seededRandom } from '../../swarm/base.ts';
 import { LINE_WINDOW_BYTES, Line } from './line.ts';
 import { PIPE_WINDOW_BYTES, Pipe, RESEND_MS, RESET_TEXT } from './pipe.ts';
 
@@ -107,7 +107,7 @@ test('all pipes to a process have no more on their way there than a line holds, 
   const isAway = { value: true };
   const message = Buffer.alloc(65_536);
   const count = 3 * (LINE_WINDOW_BYTES / PIPE_WINDOW_BYTES);
-  const pipes = Array.from({ length: count }, () => twoEnds(() => isAway.value, line));
+  const pipes = arrayOf(count, () => twoEnds(() => isAway.value, line));
   for (const { one } of pipes) for (let sent = 0; sent < 20; sent++) one.send(1, message);
   expect(line.isFull).toBe(true);
   isAway.value = false;
@@ -124,8 +124,8 @@ test('what is said while nothing is heard of the other process fills a line and 
   const say = (...pieces: readonly Uint8Array[]): void => {
     carriedBytes += Buffer.concat(pieces).length;
   };
-  const pipes = Array.from(
-    { length: 64 },
+  const pipes = arrayOf(
+    64,
     () =>
       new Pipe(
         say,

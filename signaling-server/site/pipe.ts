@@ -4,7 +4,9 @@
  * has left the window when the other end's reader says that it took it; so nobody's memory grows with who reads slowly, and
  * what may have to be sent again is never more than a window.
  */
+
 import { Buffer } from 'node:buffer';
+import { totalOf } from '../../swarm/base.ts';
 import type { Line } from './line.ts';
 
 /** NATS carries a mebibyte at once, where nobody says otherwise. */
@@ -230,7 +232,7 @@ export class Pipe {
     if (came.length > 0) {
       this.#received = received;
       this.#moved();
-      this.#cameThere(came.reduce((sum, part) => sum + sizeOf(part), 0));
+      this.#cameThere(totalOf(came, (part) => sizeOf(part)));
     }
     const done = this.#parts.splice(0, Math.max(0, taken - this.#taken));
     this.#taken = Math.max(taken, this.#taken);

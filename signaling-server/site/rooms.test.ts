@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { invariant, type Result } from '../../swarm/base.ts';
+import { invariant, type Result, totalOf } from '../../swarm/base.ts';
 import { leaderboardSchema } from '../../swarm/messages/leaderboard.ts';
 import { runWantsSchema } from '../../swarm/messages/neededMost.ts';
 import { peers } from '../../swarm/plan/plan.ts';
@@ -250,7 +250,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped:
         .server(run)
         .run.until(({ phase }) => phase === 'paused');
     }
-    const tokens = RUNS.reduce((sum, run) => sum + TOKENS_A_STEP * leaderOf(run).steps(run).length, 0);
+    const tokens = totalOf(RUNS, (run) => TOKENS_A_STEP * leaderOf(run).steps(run).length);
     expect(tokens).toBeGreaterThanOrEqual(8 * TOKENS_A_STEP);
     const board = async (run: string) =>
       leaderboardSchema.parse(await (await fetch(`${second.url}/api/leaderboard?run=${run}`)).json());
@@ -262,7 +262,7 @@ describe.skipIf(!hasNatsServer())(hasNatsServer() ? 'runs of a site' : `skipped:
     const credits = RUNS.flatMap((run) => leaderOf(run).credit(run));
     expect(credits.map(({ id }) => id)).toEqual([ada, ada].map(() => credits[0]?.id));
     expect(ada?.tokens).toBeCloseTo(
-      credits.reduce((sum, each) => sum + each.tokens, 0),
+      totalOf(credits, (each) => each.tokens),
       6,
     );
     for (const donor of donors) donor.leave();

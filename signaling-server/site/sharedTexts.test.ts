@@ -1,7 +1,9 @@
 /** Texts for many donors, from the process that leads to a gateway, over pipes between which nothing is lost. */
+
 import { Buffer } from 'node:buffer';
 import { setImmediate as tick } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { arrayOf } from '../../swarm/base.ts';
 import { Line } from './line.ts';
 import { Pipe } from './pipe.ts';
 import { HeardTexts, SharedTexts } from './sharedTexts.ts';
@@ -56,7 +58,7 @@ test('of texts that come while one is on its way only the newest goes there, for
     heard.whenHere(number, (one) => got.push(one.toString().trim()));
   }
   await settle();
-  expect(got).toEqual(Array.from({ length: 100 }, (_, text) => (text === 0 ? '0' : '99')));
+  expect(got).toEqual(arrayOf(100, (text) => (text === 0 ? '0' : '99')));
   expect(carried.bytes).toBeLessThan(3_000);
 });
 

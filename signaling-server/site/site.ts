@@ -162,18 +162,7 @@ export async function openSiteData(shared: SharedSite, path: string, log: Log): 
     const store = siteStore(opened, journal, () => snapshots.make(journal));
     const local = await openBlobs(join(directory, 'blobs'));
     await sweepBlobs(store, local);
-    const blobs = siteBlobs(local, shared.blobs, {
-      get isKept() {
-        return journal.isKept;
-      },
-      get isCutOff() {
-        return journal.isCutOff;
-      },
-      get problem() {
-        return journal.problem;
-      },
-      kept: () => store.kept(),
-    });
+    const blobs = siteBlobs(local, shared.blobs, journal, () => store.kept());
     const close = (): void => {
       journal.close();
       store.close();

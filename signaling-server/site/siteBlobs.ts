@@ -5,22 +5,17 @@
 import { createReadStream } from 'node:fs';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import { NotKept } from '../files/storageProblem.ts';
+import type { Journal } from './journal.ts';
 import type { ObjectFolder } from './objectFolder.ts';
 import { SILENT } from './writer.ts';
 
-/** What blobs ask of the site's journal. */
-interface Kept {
-  /** Whether nothing waits to be kept. */
-  readonly isKept: boolean;
-  /** Nothing of other processes comes. */
-  readonly isCutOff: boolean;
-  /** Why something does, or that. */
-  readonly problem: string;
-  /** Resolves once all that was written is kept; rejects where it never is. */
-  kept(): Promise<void>;
-}
-
-export function siteBlobs(local: BlobStore, site: ObjectFolder, journal: Kept): BlobStore {
+/** `kept`: resolves once all that was written is kept; rejects where it never is. */
+export function siteBlobs(
+  local: BlobStore,
+  site: ObjectFolder,
+  journal: Pick<Journal, 'isKept' | 'isCutOff' | 'problem'>,
+  kept: () => Promise<void>,
+): BlobStore {
   /** Files on their way here. */
   const fetching = new Map<BlobHash, Promise<void>>();
   /** To be removed from the site when they are let go here. */
@@ -56,7 +51,7 @@ export function siteBlobs(local: BlobStore, site: ObjectFolder, journal: Kept): 
     }
     doomed.delete(hash);
     // Who leads no more removes nothing.
-    await journal.kept();
+    await kept();
     await reached(() => site.remove(hash));
   };
 

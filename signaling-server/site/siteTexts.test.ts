@@ -5,7 +5,8 @@ import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
 import { invariant, type Result, success } from '../../swarm/base.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
-import { listedTexts, withTextFiles } from '../operator/texts.ts';
+import { broughtFiles, withTextFiles } from '../operator/draftText.ts';
+import { listedTexts } from '../operator/texts.ts';
 import { VirtualLink, VirtualNats } from '../testing/virtualNats.ts';
 import { openSiteData } from './site.ts';
 
@@ -25,7 +26,7 @@ it('a text that was brought along is there for whichever server leads next', asy
   need(await one.lead());
   const hash = await one.data.blobs.put(Buffer.from('The sea, the sea. '));
   const heldOutHash = await one.data.blobs.put(Buffer.from('The end. '));
-  one.data.store.saveText({ name: 'sea', bytes: 18, hash, heldOutHash });
+  one.data.store.saveText({ name: 'sea', format: 'text', bytes: 18, hash, heldOutHash });
   await one.data.store.kept();
   await one.close();
   rmSync(join(folder, 'one'), { recursive: true });
@@ -33,8 +34,8 @@ it('a text that was brought along is there for whichever server leads next', asy
   const other = await open('other');
   try {
     need(await other.lead());
-    expect(listedTexts(other.data.store)).toEqual([{ name: 'sea', bytes: 18 }]);
-    const read = await withTextFiles(other.data, 'sea', async (draftPath) =>
+    expect(listedTexts(other.data.store)).toEqual([{ name: 'sea', format: 'text', bytes: 18 }]);
+    const read = await withTextFiles(other.data, need(broughtFiles(other.data.store, 'sea')), async (draftPath) =>
       success(['sea.txt', 'sea.held-out'].map((file) => readFileSync(join(dirname(draftPath), file), 'utf8'))),
     );
     expect(read).toEqual(success(['The sea, the sea. ', 'The end. ']));

@@ -3,6 +3,7 @@
  * and the next one when that one is known to be there: were two on their way, the second one could follow another leader's.
  * Transactions that come meanwhile share the next entry.
  */
+import { totalOf } from '../../swarm/base.ts';
 import { JOURNAL_GONE, NotKept } from '../files/storageProblem.ts';
 import { pause } from '../monitoring/clock.ts';
 import type { Log } from '../monitoring/log.ts';
@@ -141,7 +142,7 @@ export class Writer {
         if (!(await this.#sent(message))) return;
         this.#tail = message.sequence;
       }
-      this.#queuedBytes -= transactions.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+      this.#queuedBytes -= totalOf(transactions, ({ sizeBytes }) => sizeBytes);
       this.#keep(transactions.at(-1)?.number ?? this.#kept);
     }
     this.#isSending = false;

@@ -140,26 +140,18 @@ test('an export goes in again, and its config is compared with the run', async (
     );
 });
 
-test('a head that PEFT keeps beside its adapter is the base’s own, or refused', async () => {
+test('the head of the base that PEFT keeps beside its adapter is left unread', async () => {
   expect(await reason(gpt2Run())).toBe('accepted');
   const out = need(await exportRun(data, 'small', join(folder, 'adapter')), failed);
-  const merged = need(await exportRun(data, 'small', join(folder, 'merged'), { isMerged: true }), failed);
   const tensors = tensorsIn(join(out, 'adapter_model.safetensors'));
-  const table = tensorsIn(join(merged, 'model.safetensors')).get('transformer.wte.weight');
-  if (!table) throw new Error('the merged model has a token table');
-  const withHead = (name: string, change: number): Promise<string> => {
-    const values = table.values.map((value) => value + change);
-    const head = { ...table, values };
-    writeTensors(
-      join(folder, 'a.safetensors'),
-      new Map([...tensors, ['base_model.model.lm_head.base_layer.weight', head]]),
-    );
-    const path = gpt2Run({ adapter: { ...LORA, init: 'a.safetensors' } });
-    writeFileSync(path, readFileSync(path, 'utf8').replace('"small"', JSON.stringify(name)));
-    return reason(path);
-  };
-  expect(await withHead('same', 0)).toBe('accepted');
-  expect(await withHead('other', 0.1)).toContain('has a lm_head.base_layer.weight that is not the head of init');
+  const head = { shape: [2, 2], values: new Float32Array(4) };
+  writeTensors(
+    join(folder, 'a.safetensors'),
+    new Map([...tensors, ['base_model.model.lm_head.base_layer.weight', head]]),
+  );
+  const path = gpt2Run({ adapter: { ...LORA, init: 'a.safetensors' } });
+  writeFileSync(path, readFileSync(path, 'utf8').replace('"small"', '"other"'));
+  expect(await reason(path)).toBe('accepted');
 });
 
 describe('merged', () => {

@@ -201,15 +201,15 @@ async function takeInTexts(directory: string, store: Store, blobs: BlobStore): P
   const folder = join(directory, FOLDER);
   const files: readonly string[] = await readdir(folder).catch(() => []); // there is none
   for (const file of files) {
-    const name = file.slice(0, -textFile('').length);
+    const name = file.slice(0, -textFile('', 'text').length);
     const heldOut = heldOutOf(name);
     // What was written first is the end; without both it never was a text.
-    if (textFile(name) !== file || !TEXT_NAME.test(name) || !files.includes(heldOut)) continue;
+    if (textFile(name, 'text') !== file || !TEXT_NAME.test(name) || !files.includes(heldOut)) continue;
     if (!store.texts().some((text) => text.name === name)) {
       const { size: bytes } = await stat(join(folder, file));
       const hash = await blobs.putStream(createReadStream(join(folder, file)));
       const heldOutHash = await blobs.putStream(createReadStream(join(folder, heldOut)));
-      store.saveText({ name, bytes, hash, heldOutHash });
+      store.saveText({ name, format: 'text', bytes, hash, heldOutHash });
       await store.kept();
     }
     for (const done of [file, heldOut]) await rm(join(folder, done));

@@ -1,5 +1,6 @@
 /** What operators and the server itself set: words by their keys, texts, and addresses that may not join. */
 import { z } from 'zod';
+import { DATA_FORMATS } from '../../swarm/run/runFile.ts';
 import type { Queries } from './queries.ts';
 
 /** Settings that are one run's, as JSON or in words: their keys end with its name. */
@@ -20,7 +21,13 @@ const namesSchema = z.array(z.string());
 
 /** Of a text that an operator brought along, by its name: itself, and the end that was cut off it, as two blobs. */
 const TEXT = 'text ';
-const textSchema = z.object({ bytes: z.int(), hash: z.string(), heldOutHash: z.string() });
+const textSchema = z.object({
+  bytes: z.int(),
+  hash: z.string(),
+  heldOutHash: z.string(),
+  /** Those of earlier versions are texts. */
+  format: z.enum(DATA_FORMATS).default('text'),
+});
 
 interface KeptText extends z.infer<typeof textSchema> {
   readonly name: string;

@@ -14,7 +14,8 @@ interface OperatorSessionCalls {
 }
 
 export class OperatedServer {
-  readonly #servers: TinyServers;
+  /** Its run's files may be changed before it serves. */
+  readonly servers: TinyServers;
   #server: Server | null = null;
   #data: DataDirectory | null = null;
   #calls: OperatorSessionCalls | null = null;
@@ -22,7 +23,7 @@ export class OperatedServer {
   cookie = '';
 
   constructor(steps = OPERATED_STEPS) {
-    this.#servers = new TinyServers({ steps, checkpointEverySteps: 10 });
+    this.servers = new TinyServers({ steps, checkpointEverySteps: 10 });
   }
 
   get server(): Server {
@@ -36,8 +37,8 @@ export class OperatedServer {
   }
 
   async serve(expectedDonors: number | null, options: Partial<ServerOptions> = {}): Promise<Server> {
-    this.#data = await this.#servers.data();
-    this.#server = await this.#servers.serve({ expectedDonors, ...options });
+    this.#data = await this.servers.data();
+    this.#server = await this.servers.serve({ expectedDonors, ...options });
     return this.#server;
   }
 
@@ -71,7 +72,7 @@ export class OperatedServer {
   }
 
   close(): Promise<void> {
-    return this.#servers.close();
+    return this.servers.close();
   }
 }
 

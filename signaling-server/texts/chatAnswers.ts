@@ -39,12 +39,18 @@ const CHAT = z.looseObject(
   { error: expecting('an object with messages') },
 );
 
-/** Reasons go on from the line's number. `date`: what a template that asks is told. */
-export function renderedChat(line: string, template: ChatTemplate, date: Date): Result<RenderedChat> {
+/** Its messages. Reasons go on from the line's number. */
+export function chatIn(line: string): Result<readonly z.output<typeof MESSAGE>[]> {
   const json = parseJsonLine(line);
   if (!json.ok) return json;
   const parsed = CHAT.safeParse(json.value);
-  if (!parsed.success) return refusal(sentence(parsed.error.issues[0], 'it'));
+  return parsed.success ? success(parsed.data.messages) : refusal(sentence(parsed.error.issues[0], 'it'));
+}
+
+/** Reasons go on from the line's number. `date`: what a template that asks is told. */
+export function renderedChat(line: string, template: ChatTemplate, date: Date): Result<RenderedChat> {
+  const chat = chatIn(line);
+  if (!chat.ok) return chat;
   // Once more, with what a template can tell apart: ints and floats, and the order of keys.
   const values = parseJsonValue(line);
   if (!values.ok) return values;
@@ -60,7 +66,7 @@ export function renderedChat(line: string, template: ChatTemplate, date: Date): 
   };
   try {
     const text = rendered(messages);
-    const answers = parsed.data.messages.flatMap(({ role, content }, index): Range[] => {
+    const answers = chat.value.flatMap(({ role, content }, index): Range[] => {
       if (role !== 'assistant') return [];
       const before = messages.slice(0, index);
       const asked = { add_generation_prompt: true };

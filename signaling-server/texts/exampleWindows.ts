@@ -6,6 +6,15 @@ export interface Example {
   readonly counted: readonly number[];
 }
 
+/** `late`: nothing counts in what a window has room for; `empty`: nothing of it counts. Both are left out. */
+export type Fate = 'whole' | 'cut' | 'late' | 'empty';
+
+export function fateOf({ ids, counted }: Example, sequenceLength: number): Fate {
+  if (counted.length === 0) return 'empty';
+  if (counted.every((place) => place > sequenceLength)) return 'late';
+  return ids.length > sequenceLength + 1 ? 'cut' : 'whole';
+}
+
 interface Packing {
   readonly sequenceLength: number;
   /** Stands for the target of a row that does not count. */
@@ -45,9 +54,10 @@ export function windowPacker({ sequenceLength, vocabulary, packing }: Packing): 
   };
   return {
     add(example) {
+      const fate = fateOf(example, sequenceLength);
+      if (fate === 'late' || fate === 'empty') return [];
       const rows = Math.min(example.ids.length - 1, sequenceLength);
-      const targets = new Set(example.counted.filter((place) => place > 0 && place <= rows));
-      if (targets.size === 0) return [];
+      const targets = new Set(example.counted.filter((place) => place <= rows));
       const full = !packing || filled + rows > sequenceLength ? end() : [];
       if (filled === 0) [numbers, counted] = [new Uint32Array(3 * sequenceLength), 0];
       const first = filled;

@@ -125,6 +125,7 @@ test('bytes have no end; an answer among characters of many bytes is counted whe
   write('lines.jsonl', '{"prompt": "🐟é", "completion": "🐠"}\n{"prompt": "x", "completion": ""}');
   expect(await examplesOf(run({ ...BYTES, format: 'completion' }))).toEqual([
     { text: '🐟é🐠', ids: [...Buffer.from('🐟é🐠')], counted: [6, 7, 8, 9] },
+    { text: 'x', ids: [120], counted: [] },
   ]);
   // What the template begins an answer with shares the first half of a character with this one.
   write(

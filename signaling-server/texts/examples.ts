@@ -9,7 +9,7 @@ import { at, type Range, type Result, refusal, success } from '../../swarm/base.
 import { expecting, sentence } from '../../swarm/model/inputFields.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { readFault } from '../files/namedFile.ts';
-import { renderedChat } from './chatAnswers.ts';
+import { chatIn, renderedChat } from './chatAnswers.ts';
 import { CHAT_TEMPLATE_FILE } from './chatText.ts';
 import { endToken } from './endTokens.ts';
 import type { Example } from './exampleWindows.ts';
@@ -32,8 +32,8 @@ export type ReadsExamples = (path: string, progress: (share: number) => void) =>
 interface OpenExample {
   readonly text: string;
   readonly parts: readonly string[];
-  /** Null: nothing of it counts, and it is left out. A refusal goes on from the line's number. */
-  made(parts: readonly PlacedTokens[]): Result<Omit<LineExample, 'line' | 'text'> | null>;
+  /** A refusal goes on from the line's number. */
+  made(parts: readonly PlacedTokens[]): Result<Omit<LineExample, 'line' | 'text'>>;
 }
 
 type OpensLine = (line: string) => Result<OpenExample>;
@@ -64,7 +64,7 @@ export async function openExamples(
         next += parts.length;
         const example = made(own.map((one) => whole(one, line, vocabulary)));
         if (!example.ok) throw lineFault(line, example.reason);
-        if (example.value !== null) yield { line, text, ...example.value };
+        yield { line, text, ...example.value };
       }
       if (open.fault !== null) throw open.fault;
     }
@@ -118,6 +118,29 @@ const COMPLETION = z.looseObject(
 );
 const HALF_CHARACTER = /\p{Surrogate}/u;
 
+/** Reasons go on from the line's number. */
+function completionIn(line: string): Result<{ readonly prompt: string; readonly completion: string }> {
+  const json = parseJsonLine(line);
+  if (!json.ok) return json;
+  const parsed = COMPLETION.safeParse(json.value);
+  if (!parsed.success) return refusal(sentence(parsed.error.issues[0], 'it'));
+  const { prompt, completion } = parsed.data;
+  const half = Object.entries({ prompt, completion }).find(([, text]) => HALF_CHARACTER.test(text));
+  if (half !== undefined) return refusal(`${half[0]} has half a character, which UTF-8 cannot have`);
+  return success({ prompt, completion });
+}
+
+/** Why a line is no example, as far as that can be told without a tokenizer and a template; null: it may be one. */
+export function lineProblem(format: 'completion' | 'chat', line: string): string | null {
+  if (format === 'completion') {
+    const completion = completionIn(line);
+    return completion.ok ? null : completion.reason;
+  }
+  const chat = chatIn(line);
+  if (!chat.ok) return chat.reason;
+  return chat.value.some(({ role }) => role === 'assistant') ? null : NO_ANSWER;
+}
+
 async function completionLines(
   run: RunFile,
   runPath: string,
@@ -130,13 +153,9 @@ async function completionLines(
   if (!end.ok) return refusal(`${runPath}: data.tokenizer ${path}: ${end.reason}`);
   const begin = await tokenizer.beginning();
   return success((line) => {
-    const json = parseJsonLine(line);
-    if (!json.ok) return json;
-    const parsed = COMPLETION.safeParse(json.value);
-    if (!parsed.success) return refusal(sentence(parsed.error.issues[0], 'it'));
-    const { prompt, completion } = parsed.data;
-    const half = Object.entries({ prompt, completion }).find(([, text]) => HALF_CHARACTER.test(text));
-    if (half !== undefined) return refusal(`${half[0]} has half a character, which UTF-8 cannot have`);
+    const parsed = completionIn(line);
+    if (!parsed.ok) return parsed;
+    const { prompt, completion } = parsed.value;
     const made: OpenExample['made'] = (parts) => success(completed(at(parts, 0), at(parts, 1), begin, end.value));
     return success({ text: prompt + completion, parts: [prompt, completion], made });
   });
@@ -147,11 +166,10 @@ function completed(
   completion: PlacedTokens,
   begin: number | null,
   end: number | null,
-): Omit<LineExample, 'line' | 'text'> | null {
+): Omit<LineExample, 'line' | 'text'> {
   const before = [...(begin === null ? [] : [begin]), ...prompt.ids];
   const ids = Int32Array.from([...before, ...completion.ids, ...(end === null ? [] : [end])]);
   const counted = countedPlaces([before.length, ids.length]);
-  if (counted.length === 0) return null;
   const length = prompt.places.at(-1) ?? 0;
   const after = [...completion.places].map((place) => length + place);
   const last = after.at(-1) ?? length;

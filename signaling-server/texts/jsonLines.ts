@@ -1,4 +1,4 @@
-/** The lines of a JSONL file that may be larger than memory, each with its number; blank ones are left out. */
+/** The lines of JSONL, of a file that may be larger than memory too, each with its number; blank ones are left out. */
 import { createReadStream } from 'node:fs';
 import { type Result, refusal, success } from '../../swarm/base.ts';
 import { parseJson } from '../../swarm/parseJson.ts';
@@ -15,13 +15,21 @@ export class DataFault extends Error {}
 
 export const lineFault = (line: number, reason: string): DataFault => new DataFault(`line ${line}: ${reason}`);
 
-const CHUNK_BYTES = 262_144;
+export const CHUNK_BYTES = 262_144;
 /** Past every example that a window could take. */
 const LONGEST_LINE_CHARACTERS = 2 ** 24;
 
 /** `progress`: which share of the file is read. Throws a `DataFault`, or what reading a file throws. */
 export async function* linesOf(path: string, progress: (share: number) => void): AsyncGenerator<Line> {
   const size = await fileBytes(path);
+  yield* linesIn(createReadStream(path, { highWaterMark: CHUNK_BYTES }), (read) => progress(Math.min(1, read / size)));
+}
+
+/** `progress`: how many bytes are read. Throws a `DataFault`, or what reading the chunks throws. */
+export async function* linesIn(
+  chunks: AsyncIterable<Uint8Array>,
+  progress: (bytes: number) => void,
+): AsyncGenerator<Line> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let number = 0;
   let open = '';
@@ -39,8 +47,7 @@ export async function* linesOf(path: string, progress: (share: number) => void):
       throw lineFault(number, `it has more than ${LONGEST_LINE_CHARACTERS} characters`);
     return { number, text };
   };
-  for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) {
-    const bytes: Uint8Array = chunk;
+  for await (const bytes of chunks) {
     const whole = (open + decoded(bytes)).split('\n');
     open = whole.pop() ?? '';
     read += bytes.length;
@@ -49,7 +56,7 @@ export async function* linesOf(path: string, progress: (share: number) => void):
       if (text.trim() !== '') yield next;
     }
     if (open.length > LONGEST_LINE_CHARACTERS) line(open);
-    progress(Math.min(1, read / size));
+    progress(read);
   }
   const last = line(open + decoded());
   if (last.text.trim() !== '') yield last;

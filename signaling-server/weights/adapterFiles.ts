@@ -7,34 +7,21 @@ import { existsSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
-import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { type Result, refusal, success } from '../../swarm/base.ts';
 import type { Adapter } from '../../swarm/model/adapter.ts';
 import { shown } from '../../swarm/model/inputFields.ts';
-import { type BlockName, block, blockOf, type Model, type TensorSpec } from '../../swarm/model/model.ts';
+import type { Model } from '../../swarm/model/model.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { readFault } from '../files/namedFile.ts';
 import type { WeightFiles } from './weightFiles.ts';
-import {
-  type FileTensor,
-  type Naming,
-  openFiles,
-  readElements,
-  type TensorNames,
-  tensorsNamed,
-  type Weights,
-  whole,
-} from './weights.ts';
+import { type Naming, openFiles, type TensorNames, tensorsNamed, type Weights, whole } from './weights.ts';
 
 export const ADAPTER_WEIGHTS = 'adapter_model.safetensors';
 export const ADAPTER_CONFIG = 'adapter_config.json';
 const PREFIX = 'base_model.model.';
-const HEAD_WEIGHT = 'lm_head.weight';
 const HEAD_A = 'lm_head.lora_A.weight';
 /** PEFT keeps the base's head beside an adapter of it. */
-const BASE_HEAD = 'lm_head.base_layer.weight';
-/** What halves of either kind round away, and a little more. */
-const HEAD_TOLERANCE = 2 ** -7;
-const COMPARED_ELEMENTS = 2 ** 20;
+const BASE_HEAD = `${PREFIX}lm_head.base_layer.weight`;
 
 interface AdapterFiles {
   readonly weights: WeightFiles;
@@ -61,55 +48,22 @@ export async function findAdapterFiles(path: string): Promise<Result<AdapterFile
 export const peftNames = ({ blocks }: Pick<Model, 'blocks'>): TensorNames =>
   Object.fromEntries(blocks.flatMap(({ tensors }) => tensors.map(({ name }) => [name, PREFIX + name])));
 
-/** The adapter at `path`, of a model that has it; `base`: the weights that stand beside it. */
-export async function openAdapter(
-  path: string,
-  model: Model,
-  adapter: Adapter,
-  base: Weights,
-): Promise<Result<Weights>> {
+/** The adapter at `path`, of a model that has it. */
+export async function openAdapter(path: string, model: Model, adapter: Adapter): Promise<Result<Weights>> {
   const files = await findAdapterFiles(path);
   if (!files.ok) return files;
   const { weights, config } = files.value;
   const fault = config === null ? null : await configFault(config, adapter);
   if (fault !== null) return refusal(fault);
   const hasHead = model.blocks.some(({ tensors }) => tensors.some(({ name }) => name === HEAD_A));
-  const beside = hasHead ? [blockOf('head', [{ ...headOf(base.model).tensor, name: BASE_HEAD }])] : [];
+  const naming: Naming = {
+    isAside: (fileName) => hasHead && fileName === BASE_HEAD,
+    candidates: (fileName) => (fileName.startsWith(PREFIX) ? [fileName.slice(PREFIX.length)] : []),
+  };
   return openFiles(weights, async (parts) => {
-    const blocks = [...model.blocks, ...beside];
-    const found = tensorsNamed(weights, parts, { blocks }, PEFT_NAMING);
-    if (!found.ok) return found;
-    const head = found.value.get(BASE_HEAD);
-    found.value.delete(BASE_HEAD);
-    if (head && !(await isHeadOf(base, head)))
-      return refusal(`${path} has a ${BASE_HEAD} that is not the head of init: it is an adapter of another model`);
-    return whole(weights, found.value, model);
+    const found = tensorsNamed(weights, parts, model, naming);
+    return found.ok ? whole(weights, found.value, model) : found;
   });
-}
-
-const PEFT_NAMING: Naming = {
-  isAside: () => false,
-  candidates: (fileName) => (fileName.startsWith(PREFIX) ? [fileName.slice(PREFIX.length)] : []),
-};
-
-/** A tied head is the token table. */
-function headOf(model: Model): { readonly name: BlockName; readonly tensor: TensorSpec } {
-  for (const { name, tensors } of model.blocks)
-    for (const tensor of tensors) if (tensor.name === HEAD_WEIGHT) return { name, tensor };
-  const tensor = block(model, 'embedding').tensors[0];
-  invariant(tensor, 'the embedding block starts with the token table');
-  return { name: 'embedding', tensor };
-}
-
-async function isHeadOf(base: Weights, head: FileTensor): Promise<boolean> {
-  const { name, tensor } = headOf(base.model);
-  for (let from = 0; from < tensor.elements; from += COMPARED_ELEMENTS) {
-    const to = Math.min(tensor.elements, from + COMPARED_ELEMENTS);
-    const own = await base.readBlock(name, tensor.offset + from, tensor.offset + to);
-    const other = await readElements(head, 0, [from, to]);
-    if (own.some((value, i) => !(Math.abs(value - (other[i] ?? 0)) <= HEAD_TOLERANCE * Math.abs(value)))) return false;
-  }
-  return true;
 }
 
 /** Fields that say nothing about the arithmetic, once the values are there. */

@@ -26,7 +26,7 @@ export async function openInitialWeights(file: RunFile, path: string): Promise<R
   const { adapter } = file.train;
   if (adapter === undefined)
     return success({ file: own, trained: whole.value, base: null, close: () => whole.value.close() });
-  const trained = await openTrained(own, adapter, whole.value, path);
+  const trained = await openTrained(own, adapter, path);
   if (!trained.ok) {
     await whole.value.close();
     return refusal(`${path}: train.adapter.init ${trained.reason}`);
@@ -46,12 +46,11 @@ async function openInit({ init }: RunFile, model: Model, path: string): Promise<
 async function openTrained(
   file: RunFile,
   adapter: NonNullable<RunFile['train']['adapter']>,
-  base: Weights,
   path: string,
 ): Promise<Result<Weights>> {
   const model = modelOf(file);
   if (adapter.init === undefined) return success(seededWeights(model, adapter.seed));
-  return openAdapter(resolve(dirname(path), adapter.init), model, adapter, base);
+  return openAdapter(resolve(dirname(path), adapter.init), model, adapter);
 }
 
 /** The run with the model that will be trained, for whoever judges it before its weights are stored. */

@@ -81,7 +81,7 @@ export async function openFiles(
 }
 
 /** One safetensors file. */
-export interface Part {
+interface Part {
   readonly path: string;
   readonly file: FileHandle;
   readonly header: Header;
@@ -103,7 +103,7 @@ export interface FileTensor {
 type FileTensors = ReadonlyMap<string, FileTensor>;
 
 /** The model that the files are of, and its tensors in them, by the model table's names. */
-export interface FoundTensors {
+interface FoundTensors {
   readonly model: Model;
   readonly tensors: FileTensors;
 }

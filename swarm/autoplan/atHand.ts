@@ -3,7 +3,7 @@
  * memory that it tried and gives, its line as it was learned and capped, and the links between them as the run measured
  * them. A link that nobody has measured yet is taken for a good one: it is tried, measured, and then known.
  */
-import type { PeerId } from '../base.ts';
+import { addToKey, type PeerId } from '../base.ts';
 import type { Limits } from '../limits.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { knownLinks, type ReportedLinks, UNMEASURED_LINK } from './lines.ts';
@@ -25,7 +25,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
   const sharers = new Map<string, number>();
   for (const { peer } of peers) {
     const { line = null } = reports.get(peer) ?? {};
-    if (line !== null) sharers.set(line, (sharers.get(line) ?? 0) + 1);
+    if (line !== null) addToKey(sharers, line, 1);
   }
   return {
     peers: peers.map(({ peer, profile, limits, sessionSeconds }) => {
@@ -36,7 +36,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
         lower(limit, partOf(parts, measuredWith, measured ?? null, remembered ?? null));
       return {
         id: peer,
-        memoryBytes: Math.min(profile.memoryBytes, limits.memoryBytes ?? Number.POSITIVE_INFINITY),
+        memoryBytes: Math.min(profile.memoryBytes, limits.memoryBytes ?? Infinity),
         ...(profile.bufferBytes !== undefined && { bufferBytes: profile.bufferBytes }),
         ...(profile.bindingBytes !== undefined && { bindingBytes: profile.bindingBytes }),
         ...(limits.hostBytes > 0 && { hostBytes: limits.hostBytes }),
@@ -74,7 +74,7 @@ function partOf(
 
 /** Null: neither is known. */
 function lower(limit: number | null, measured: number | null): number | null {
-  const least = Math.min(limit ?? Number.POSITIVE_INFINITY, measured ?? Number.POSITIVE_INFINITY);
+  const least = Math.min(limit ?? Infinity, measured ?? Infinity);
   return Number.isFinite(least) ? least : null;
 }
 

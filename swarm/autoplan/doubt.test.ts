@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type PeerId, peerId } from '../base.ts';
+import { arrayOf, type PeerId, peerId, total } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
@@ -120,11 +120,11 @@ it('however many strangers come at once, all together count for no more than tho
       ({ measured }) => (measured?.forwardSecondsPerLayer[0] ?? 0) + (measured?.backwardSecondsPerLayer[0] ?? 0),
     );
   const seen = [peer('a', 0.01), peer('b', 0.02)];
-  const strangers = Array.from({ length: 10 }, (_, i) => peer(`s${i}`, 1e-6));
+  const strangers = arrayOf(10, (i) => peer(`s${i}`, 1e-6));
   const known = new Set(['a', 'b']);
   const [a = 0, b = 0, ...others] = seconds(doubted([...seen, ...strangers], known, 16)).map((each) => 1 / each);
   expect(a + b).toBeCloseTo(50, 9);
-  expect(others.reduce((sum, speed) => sum + speed, 0)).toBeCloseTo(50, 9);
+  expect(total(others)).toBeCloseTo(50, 9);
   // One alone is taken for half of the fastest; one who claims to be slower is believed.
   expect(seconds(doubted([...seen, peer('s', 1e-6)], known, 16)).at(-1)).toBeCloseTo(0.06, 9);
   expect(doubted([...seen, peer('s', 1)], known, 16).at(-1)).toEqual(peer('s', 1));

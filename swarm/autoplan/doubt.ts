@@ -3,7 +3,7 @@
  * tens of steps, and others were, it is planned with as slower than they are, however fast it says it is: it begins with
  * a small part. Whose part made steps longer than its claims said counts as so much slower.
  */
-import type { PeerId } from '../base.ts';
+import { addToKey, arrayOf, type PeerId, total, totalOf } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { curveAt, extended } from '../planner/sizing.ts';
@@ -65,11 +65,11 @@ export function doubted(peers: Cluster['peers'], seen: ReadonlySet<string>, samp
   const leastOf = (size: number): number => {
     const speeds = known.map((pass) => 1 / both(pass(size)));
     // However many come at once, all of them together count for no more than those who were seen.
-    const together = speeds.reduce((sum, speed) => sum + speed, 0) / strangers;
+    const together = total(speeds) / strangers;
     return 1 / Math.min(UNSEEN_SPEED * Math.max(...speeds), together);
   };
   const sizes = Math.max(...peers.map(({ measured }) => measured?.forwardSecondsPerLayer.length ?? 1));
-  const least = Array.from({ length: sizes }, (_, index) => leastOf(index + 1));
+  const least = arrayOf(sizes, (index) => leastOf(index + 1));
   const beyond = Math.max(0, samples - sizes);
   const end = { beyond, seconds: leastOf(sizes + beyond) };
   return peers.map((peer) => {
@@ -120,9 +120,9 @@ export function workShares({ stages, microBatches }: Plan): Map<PeerId, number> 
   let all = 0;
   for (const { layers, members } of stages)
     for (const { peer, microBatches: carried } of members) {
-      const samples = carried.reduce((sum, id) => sum + (sizes.get(id) ?? 0), 0);
+      const samples = totalOf(carried, (id) => sizes.get(id) ?? 0);
       const work = samples * (layers[1] - layers[0]);
-      shares.set(peer, (shares.get(peer) ?? 0) + work);
+      addToKey(shares, peer, work);
       all += work;
     }
   return new Map([...shares].map(([peer, work]) => [peer, work / all]));

@@ -124,7 +124,7 @@ export function knownDonor(config: PlanningConfig, admitted: Admitted, joinedMs 
  * may have more: at least what every GPU has.
  */
 function memoryOf(config: PlanningConfig, { profile: { memoryBytes }, limits }: Admitted): number {
-  const wanted = Math.min(wholeBytesOf(config), limits.memoryBytes ?? Number.POSITIVE_INFINITY);
+  const wanted = Math.min(wholeBytesOf(config), limits.memoryBytes ?? Infinity);
   return memoryBytes >= wanted ? Math.max(memoryBytes, LEAST_MEMORY_BYTES) : memoryBytes;
 }
 
@@ -211,7 +211,7 @@ export function searchProblem(
   const known = peers.flatMap((peer) => byPeer.get(peer) ?? []);
   const atHand = known.map((donor) => {
     const profile = (as === 'planned' ? donor.planned : null) ?? profileNow(config, donor);
-    const memoryBytes = Math.min(profile.memoryBytes, caps.get(donor.peer) ?? Number.POSITIVE_INFINITY);
+    const memoryBytes = Math.min(profile.memoryBytes, caps.get(donor.peer) ?? Infinity);
     return { peer: donor.peer, limits: donor.limits, profile: { ...profile, memoryBytes } };
   });
   const cluster = clusterAtHand(atHand, new Map(known.map((donor) => [donor.peer, donor])));

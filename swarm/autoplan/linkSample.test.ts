@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { type PeerId, peerId } from '../base.ts';
+import { addToKey, arrayOf, type PeerId, peerId } from '../base.ts';
 import { PROBE_BYTES } from '../messages/frame.ts';
 import {
   FRESH_MS,
@@ -14,7 +14,7 @@ import {
   withTried,
 } from './linkSample.ts';
 
-const peers = (count: number): PeerId[] => Array.from({ length: count }, (_, index) => peerId(`p${index}`));
+const peers = (count: number): PeerId[] => arrayOf(count, (index) => peerId(`p${index}`));
 const pairText = (pair: readonly PeerId[]): string => pair.toSorted().join(' ');
 const NOBODY: readonly PeerId[] = [];
 
@@ -96,7 +96,7 @@ test('among many a donor knows a few links beside its own, and no more', () => {
   const sample = new LinkSample(all);
   const asked = new Map<PeerId, number>();
   for (let atMs = 0; atMs < FRESH_MS; atMs += 1_000)
-    for (const peer of sample.next(all, NOBODY, atMs) ?? []) asked.set(peer, (asked.get(peer) ?? 0) + 1);
+    for (const peer of sample.next(all, NOBODY, atMs) ?? []) addToKey(asked, peer, 1);
   expect(asked.size).toBe(200);
   expect(Math.max(...asked.values())).toBeLessThanOrEqual(10);
   expect(SAMPLE).toBeLessThan(10);

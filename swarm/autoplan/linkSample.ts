@@ -69,7 +69,7 @@ export function probePair(
   { probes }: Sampling,
   nowMs: number,
 ): readonly [PeerId, PeerId] | null {
-  const lastMs = ({ probe }: LinksTried): number => probe?.atMs ?? Number.NEGATIVE_INFINITY;
+  const lastMs = ({ probe }: LinksTried): number => probe?.atMs ?? -Infinity;
   const rested = able.filter((one) => nowMs - lastMs(one) >= REST_MS).toSorted((a, b) => byTime(lastMs(a), lastMs(b)));
   for (const one of rested.slice(0, MOST_LOOKED_AT)) {
     const known = one.tried.filter(({ atMs }) => nowMs - atMs < FRESH_MS).map(({ peer }) => peer);

@@ -5,7 +5,7 @@
  * of running alone at full speed: the donor's share of its GPU's time is applied when a cluster is made.
  */
 import { z } from 'zod';
-import { invariant, peerId } from '../base.ts';
+import { arrayOf, invariant, peerId } from '../base.ts';
 import { memory } from '../fields.ts';
 import { type Profile, profileSchema, rate } from '../messages/profile.ts';
 import type { Adapter } from '../model/adapter.ts';
@@ -113,7 +113,7 @@ export function measuredTimes(profile: PeerProfile, speed: number): NonNullable<
   // One entry past the last known size: the slope between two entries with one ratio goes on.
   const entries = Math.min(MOST_ENTRIES, Math.max(...known) + 1);
   const table = (op: Op): number[] =>
-    Array.from({ length: entries }, (_, index) => {
+    arrayOf(entries, (index) => {
       const samples = index + 1;
       return (admitted(profile, op, samples) * ratioAt(profile, op, samples)) / speed;
     });

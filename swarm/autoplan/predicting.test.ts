@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { peerId } from '../base.ts';
+import { peerId, totalOf } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
@@ -26,7 +26,7 @@ it('[IS42] a meeting is predicted with what the slowest line has to say, and not
   run.joins(a, profile(0.01), { ...NO_LIMITS, uploadBytesPerSecond: upload });
   run.joins(b, profile(0.01));
   const model = acceptedModel(CONFIG);
-  const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
+  const elements = totalOf(model.blocks, (block) => block.elements);
   const plans = [a, b].map((peer, island) => ({
     ...equalSplit(model, CONFIG.batch.samples, [peer]),
     islands: [island],

@@ -79,7 +79,7 @@ export function predictedOf(state: ReplannerState, plan: Plan, inForce: Plan | n
   const involved = inForce && [...new Set([...peersOf(inForce), ...peersOf(plan)])];
   const moving = involved ? believedCosts(state, plan, involved) : costs;
   // Nobody else is here to hold its word against.
-  const mostMs = state.donors.length === 1 && !state.donors[0]?.isOwn ? UNSHARED_STEP_MS : Number.POSITIVE_INFINITY;
+  const mostMs = state.donors.length === 1 && !state.donors[0]?.isOwn ? UNSHARED_STEP_MS : Infinity;
   const seconds =
     moving && (inForce ? movingSeconds(moving.model, moving, inForce, plan) : loadingSeconds(moving, plan));
   return {

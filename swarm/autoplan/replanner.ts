@@ -156,8 +156,8 @@ function withoutSearch(replanning: Replanning, question: PlanWanted): PlanAnswer
 const asMeasured = (donors: readonly KnownDonor[], question: PlanWanted): PlanWanted => ({
   ...question,
   offer: question.offer.map((one) => {
-    const known = donors.find(({ peer }) => peer === one.peer)?.profile.memoryBytes ?? Number.POSITIVE_INFINITY;
-    const bytes = Math.min(known, one.memoryBytes ?? Number.POSITIVE_INFINITY);
+    const known = donors.find(({ peer }) => peer === one.peer)?.profile.memoryBytes ?? Infinity;
+    const bytes = Math.min(known, one.memoryBytes ?? Infinity);
     return { ...one, memoryBytes: Number.isFinite(bytes) ? bytes : null };
   }),
 });

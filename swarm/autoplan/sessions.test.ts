@@ -1,6 +1,6 @@
 /** How long donors stay: closed forms, and a week of donors whose habits are known. */
 import { expect, test } from 'vitest';
-import { seededRandom } from '../base.ts';
+import { arrayOf, seededRandom } from '../base.ts';
 import { SESSION_SECONDS } from '../planner/cluster.ts';
 import { expectedSeconds, meanSeconds, type Stay } from './sessions.ts';
 
@@ -29,7 +29,7 @@ const meanOf = (hour: number, isNew: boolean): number =>
 test('[PL57] over a week of 200 donors expectations are nearer to what comes than a constant hour', () => {
   const random = seededRandom(7);
   const WEEK = 7 * 24 * 3_600;
-  const visits = Array.from({ length: 1_400 }, () => {
+  const visits = arrayOf(1_400, () => {
     const at = random() * WEEK;
     const [hour, isNew] = [(at / 3_600) % 24, random() < 200 / 1_400];
     return { at, hour, isNew, seconds: -Math.log(1 - random()) * meanOf(hour, isNew) };

@@ -3,6 +3,7 @@
  * from Incomplete Observations", 1958), in which who is still here counts as having stayed at least so long. Who comes at
  * about the same hour of the day, and for the first time or not, is looked at first; where these are few, more of them are.
  */
+import { totalOf } from '../base.ts';
 import { SESSION_SECONDS } from '../planner/cluster.ts';
 
 /** A visit. */
@@ -46,6 +47,6 @@ export function meanSeconds(sessions: readonly Stay[]): number {
     before = seconds;
     if (hasEnded) surviving *= 1 - 1 / (sorted.length - place);
   }
-  const sum = sorted.reduce((total, { seconds }) => total + seconds, 0);
+  const sum = totalOf(sorted, ({ seconds }) => seconds);
   return area + surviving * (sum / endedIn(sorted));
 }

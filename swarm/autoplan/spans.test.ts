@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { peerId } from '../base.ts';
+import { arrayOf, peerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { recomputing } from '../schedule/recompute.ts';
@@ -75,8 +75,8 @@ describe('typical times', () => {
   });
 
   it('follow the newest spans', () => {
-    const many = Array.from({ length: 100 }, () => done(1));
-    const newest = Array.from({ length: 24 }, () => done(2));
+    const many = arrayOf(100, () => done(1));
+    const newest = arrayOf(24, () => done(2));
     expect(typicalWork(withSpans(withSpans([], many), newest), true)).toEqual([done(2)]);
   });
 });

@@ -5,7 +5,7 @@
  * ended (Firefox on llvmpipe, where it computes a submit as it takes it): of the same work in a step each counts as their
  * mean. Of the same work the newest spans count together: the lower quartile at a share, the median at full speed.
  */
-import { at, got, type PeerId } from '../base.ts';
+import { at, got, type PeerId, total } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
 import { measuredSpans, type ReportedSpan } from '../timeline/measured.ts';
@@ -99,7 +99,7 @@ export function corrected(model: Model, batch: Batch, profile: PeerProfile, typi
     ratios.set(key, same);
   }
   for (const { work, ratios: same } of ratios.values()) {
-    const mean = same.reduce((sum, ratio) => sum + ratio, 0) / same.length;
+    const mean = total(same) / same.length;
     found = withRatio(found, work.op, work.samples, mean);
   }
   return found;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { invariant, peerId, refusal, success } from '../base.ts';
+import { invariant, peerId, refusal, success, totalOf } from '../base.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
@@ -94,7 +94,7 @@ const hostedIn = ({ state }: Plan): Record<string, number> =>
   Object.fromEntries(
     state.map(({ block, shards }) => [
       block,
-      shards.reduce((sum, { range: [from, to], in: place }) => sum + (place === 'host' ? to - from : 0), 0),
+      totalOf(shards, ({ range: [from, to], in: place }) => (place === 'host' ? to - from : 0)),
     ]),
   );
 

@@ -2,7 +2,7 @@
  * Plans as a command line wishes for them: a pure function of the run, the wishes, the donors' order and the memory they
  * give, never of a measurement.
  */
-import { type PeerId, type Result, refusal, success } from '../base.ts';
+import { arrayOf, type PeerId, type Result, refusal, success } from '../base.ts';
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
 import type { BufferLimits } from '../memory/bufferLimits.ts';
 import type { Model } from '../model/model.ts';
@@ -132,7 +132,7 @@ function optionsOf({ schedule, warmup, stages }: Plan): {
   return { schedule, ...warm };
 }
 
-const below = (count: number): number[] => Array.from({ length: count - 1 }, (_, index) => count - 1 - index);
+const below = (count: number): number[] => arrayOf(count - 1, (index) => count - 1 - index);
 
 /** As wished for, or none. */
 export function planWished(
@@ -240,8 +240,8 @@ function largestPlan(question: Question, makePlan: MakePlan, buffers: BufferLimi
 
 /** Whom a plan may do without: those with the smallest buffers first, then those who give least, of equals the last one to come. */
 function spares({ offer }: Question, buffers: BufferLimits = new Map()): PeerId[] {
-  const takes = (peer: PeerId): number => buffers.get(peer)?.bufferBytes ?? Number.POSITIVE_INFINITY;
-  const gives = (bytes: number | null): number => bytes ?? Number.POSITIVE_INFINITY;
+  const takes = (peer: PeerId): number => buffers.get(peer)?.bufferBytes ?? Infinity;
+  const gives = (bytes: number | null): number => bytes ?? Infinity;
   const order = (a: number, b: number): number => (a === b ? 0 : a - b);
   return offer
     .filter(({ isNeeded }) => !isNeeded)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { peerId } from '../base.ts';
+import { arrayOf, peerId } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
@@ -67,7 +67,7 @@ describe('drift', () => {
   it('is ten steps in a row more than a fifth off in one direction, once', () => {
     let drift: Drift | null = null;
     const steps = (measured: number, count: number) =>
-      Array.from({ length: count }, () => {
+      arrayOf(count, () => {
         drift = drifted(drift, measured, 1);
         return hasDrifted(drift);
       });

@@ -2,7 +2,7 @@
  * Whether a better plan is worth the change: hysteresis, so that the swarm does not follow every breath of a measurement.
  * The gain over the next steps has to pay for getting ready, for the bytes of the hand-over, and for those of a checkpoint.
  */
-import { type PeerId, rounded } from '../base.ts';
+import { addToKey, type PeerId, rounded } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { loadedBytes, transfers } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -30,8 +30,8 @@ export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, a
   )) {
     if (from === to) continue;
     const bytes = (range[1] - range[0]) * FLOAT_BYTES;
-    sent.set(from, (sent.get(from) ?? 0) + bytes);
-    received.set(to, (received.get(to) ?? 0) + bytes);
+    addToKey(sent, from, bytes);
+    addToKey(received, to, bytes);
     const key = `${from} ${to}`;
     const link = carried.get(key) ?? { from, to, bytes: 0 };
     link.bytes += bytes;

@@ -16,6 +16,7 @@ import {
   evidenceOf,
   isSeenByOthers,
 } from '../ways/evidence.ts';
+import type { Passage } from '../ways/passage.ts';
 import {
   type Audits,
   counted,
@@ -60,27 +61,34 @@ export function drawAudits(transition: Transition, phase: Training, movedBytes: 
   change(transition, {
     audits: withItems({ ...before, movedBytes: before.movedBytes + movedBytes }, plan, step, share),
   });
-  for (const one of work) {
+  for (const [place, one] of work.entries()) {
     const audit = ask(transition, phase, one);
-    for (const peer of audit?.waitingFor ?? []) {
+    if (audit === 'notReached' || audit === 'void') {
+      // Where there is no room those behind it are not reached either: they stand in an order of chance.
+      const by = audit === 'void' ? 1 : work.length - place;
+      change(transition, { audits: counted(transition.state.audits ?? before, audit, by) });
+      if (audit === 'void') continue;
+      break;
+    }
+    for (const peer of audit.waitingFor) {
       const { stage, peer: audited } = one;
-      asked.set(peer, [...(asked.get(peer) ?? []), { audit: audit?.audit ?? 0, stage, peer: audited }]);
+      asked.set(peer, [...(asked.get(peer) ?? []), { audit: audit.audit, stage, peer: audited }]);
     }
   }
   return asked;
 }
 
-function ask(transition: Transition, phase: Training, work: AuditedWork): PendingAudit | null {
+function ask(transition: Transition, phase: Training, work: AuditedWork): PendingAudit | 'notReached' | 'void' {
   const { state, now } = transition;
   const { config, audits, seen, lossScale } = state;
   const { inForce, step, reports } = phase;
   const { plan, epoch } = inForce;
-  if (audits === undefined) return null;
+  if (audits === undefined || !hasRoom(state, audits, 0)) return 'notReached';
   const pieces = evidenceOf(acceptedModel(config), plan, sizeOf(state), work);
   const sizeBytes = evidenceBytes(pieces);
-  if (!hasRoom(state, audits, sizeBytes)) return miss(transition, 'notReached');
+  if (!hasRoom(state, audits, sizeBytes)) return 'notReached';
   const digests = isSeenByOthers(plan, work) ? agreedDigests(state, phase, pieces) : null;
-  if (digests === null) return miss(transition, 'void');
+  if (digests === null) return 'void';
   const waitingFor = [...new Set(pieces.map(({ from }) => from))];
   const deadline = now + allowedFor('upload', seen) + longestUploadMs(sizeBytes);
   const audit: PendingAudit = { audit: audits.drawn, step, ...work, sizeBytes, waitingFor, deadline };
@@ -104,12 +112,6 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
 const computeOf = ({ config, donors }: CoordinatorState, peer: PeerId): Compute =>
   config.compute === 'f16' && donors.find((one) => one.peer === peer)?.adapter.halves === true ? 'f16' : 'f32';
 
-function miss(transition: Transition, what: 'notReached' | 'void'): null {
-  const { audits } = transition.state;
-  if (audits) change(transition, { audits: counted(audits, what) });
-  return null;
-}
-
 function hasRoom(
   { config }: CoordinatorState,
   { pending, movedBytes, evidenceBytes: asked }: Audits,
@@ -127,16 +129,17 @@ function agreedDigests(
   pieces: readonly EvidencePiece[],
 ): (string | null)[] | null {
   const passages = committedPassages(acceptedModel(state.config), inForce.plan, sizeOf(state));
-  const words = new Map(
-    reports.map(({ peer, report }) => {
-      const own = committedBy(passages, peer);
-      return [peer, new Map(own.map((passage, place) => [passage, report.committed?.[place]]))] as const;
-    }),
-  );
+  const words = new Map<PeerId, ReadonlyMap<Passage, string | undefined>>();
+  const wordsOf = (peer: PeerId): ReadonlyMap<Passage, string | undefined> => {
+    const said = reports.find((one) => one.peer === peer)?.report.committed;
+    const known = words.get(peer) ?? new Map(committedBy(passages, peer).map((one, place) => [one, said?.[place]]));
+    words.set(peer, known);
+    return known;
+  };
   const found: (string | null)[] = [];
   for (const { from, tensor } of pieces) {
     const sent = passages.filter((one) => one.from === from && isSame(one.tensor, tensor));
-    const said = new Set(sent.flatMap((one) => [words.get(from)?.get(one), words.get(one.to)?.get(one)]));
+    const said = new Set(sent.flatMap((one) => [wordsOf(from).get(one), wordsOf(one.to).get(one)]));
     const [digest = null] = said;
     if (said.size > 1 || (sent.length > 0 && digest === null)) return null;
     found.push(digest);

@@ -68,9 +68,16 @@ export const NO_AUDITS: Audits = {
   counts: { agreed: 0, convicted: 0, void: 0, notReached: 0 },
 };
 
-/** Some of what the members of this plan do is done again. */
-export const isAudited = ({ audit, train }: Pick<CoordinatorConfig, 'audit' | 'train'>, plan: Plan): boolean =>
-  audit !== undefined && audit.share > 0 && train.islands === undefined && isAuditable(plan);
+/** Some of what the members of this plan do is done again. Not where an adapter is trained: its base is no part of the state. */
+export const isAudited = (
+  { audit, train, batch }: Pick<CoordinatorConfig, 'audit' | 'train' | 'batch'>,
+  plan: Plan,
+): boolean =>
+  audit !== undefined &&
+  audit.share > 0 &&
+  train.islands === undefined &&
+  batch.adapter === undefined &&
+  isAuditable(plan);
 
 /** In a step: in an order of chance, so that a budget passes over everyone alike. */
 export function drawn(

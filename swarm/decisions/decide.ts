@@ -7,7 +7,7 @@
 
 import { stepSeconds } from '../autoplan/pace.ts';
 import { beginReplanning, replannerDeadline } from '../autoplan/replanner.ts';
-import { at, invariant, type PeerId } from '../base.ts';
+import { at, invariant, type PeerId, total } from '../base.ts';
 import type { StartState } from '../coordinator/events.ts';
 import { isMeeting, snapshot } from '../coordinator/snapshot.ts';
 import { nextDeadline } from '../coordinator/state.ts';
@@ -58,7 +58,7 @@ export function snapshotOf(state: DecisionState, now: number): Snapshot {
     ...{ epoch, committedSteps, loss },
     phase: all.find(({ phase }) => phase === 'training')?.phase ?? first.phase,
     sentence: `${all.length} groups of donors have islands of their own. ${whereTheyAre(state.groups, all)}`,
-    tokensPerSecond: speeds.length === 0 ? null : speeds.reduce((sum, speed) => sum + speed, 0),
+    tokensPerSecond: speeds.length === 0 ? null : total(speeds),
     donors: all.flatMap(({ donors }) => donors).toSorted((a, b) => place(a.peer) - place(b.peer)),
     groups: all.flatMap((one) => one.groups ?? []),
     ...(uncopied.length > 0 ? { uncopied } : {}),

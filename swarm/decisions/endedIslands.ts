@@ -2,7 +2,7 @@
  * Where there are as many islands as groups of donors, one ends alone: what it had not brought to a meeting never was, and
  * its numbers are free again. The others neither stop nor go back. See SPEC.md, IS85.
  */
-import { at, type PeerId } from '../base.ts';
+import { at, type PeerId, totalOf } from '../base.ts';
 import { type CoordinatorState, type Donor, planInForce } from '../coordinator/state.ts';
 import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
 import { counted } from '../quantityText.ts';
@@ -94,8 +94,7 @@ function withDonorsOf(
 ): Group {
   const { donors, unsaved, ...state } = group.coordinator;
   const entries = undone.flatMap(({ ledger }) => ledger);
-  const lost = (peer: PeerId): number =>
-    entries.reduce((sum, entry) => sum + (entry.peer === peer ? entry.tokens : 0), 0);
+  const lost = (peer: PeerId): number => totalOf(entries, (entry) => (entry.peer === peer ? entry.tokens : 0));
   const standing = ended.unsaved.filter((one) => !undone.includes(one));
   const come = ended.donors.map((donor): Donor => {
     const left = { ...donor, tokens: donor.tokens - lost(donor.peer) };

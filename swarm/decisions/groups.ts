@@ -7,7 +7,7 @@
 import type { PlanningConfig } from '../autoplan/knownDonors.ts';
 import { beginReplanning } from '../autoplan/replanner.ts';
 import { groupsWished, seatsOf } from '../autoplan/wishes.ts';
-import { at, type PeerId } from '../base.ts';
+import { arrayOf, at, type PeerId } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
 import { type CoordinatorState, type Donor, isPlanningAnew } from '../coordinator/state.ts';
 import { missedBy, willing } from '../coordinator/successor.ts';
@@ -37,7 +37,7 @@ export function groupCount({ coordinator, replanner }: Group, most: number): num
 function shared<Item>(items: readonly Item[], count: number): Item[][] {
   const least = Math.floor(items.length / count);
   const longer = items.length % count;
-  return Array.from({ length: count }, (_, i) => {
+  return arrayOf(count, (i) => {
     const from = i * least + Math.min(i, longer);
     return items.slice(from, from + least + (i < longer ? 1 : 0));
   });
@@ -118,7 +118,7 @@ function withoutWish({ wishes, ...config }: PlanningConfig): PlanningConfig {
 /** Where rounds are recorded each group has one, that there was not before. */
 function islandsToShare({ train }: CoordinatorConfig, groups: number, giving: Giving | null): number[] {
   const [first, count] = giving ? [giving.nextIsland, groups] : [0, train.islands?.count ?? 1];
-  return Array.from({ length: Number(count) }, (_, island) => first + island);
+  return arrayOf(Number(count), (island) => first + island);
 }
 
 /** How many steps of the run stand committed, in all groups. */

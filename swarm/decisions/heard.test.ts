@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type PeerId, peerId } from '../base.ts';
+import { arrayOf, type PeerId, peerId } from '../base.ts';
 import type { PlanInForce } from '../coordinator/state.ts';
 import type { MetMessage } from '../messages/messages.ts';
 import { heardDifferently, tooMuchHeard } from './heard.ts';
@@ -59,9 +59,9 @@ it.each([
   [61, 'a'],
 ])('[IS123] of a hundred islands in %d parts, who may say nothing of them: "%s"', (parts, found) => {
   const shard = { peer: 'a', range: [0, 100], replicas: ['b'] };
-  const state = Array.from({ length: parts }, (_, block) => ({ block: `layer.${block}`, shards: [shard] }));
+  const state = arrayOf(parts, (block) => ({ block: `layer.${block}`, shards: [shard] }));
   const plans = [{ epoch: 1, plan: { islands: [0], state } }] as unknown as PlanInForce[];
-  const steps = [...Array.from({ length: 100 }, () => 1), 0, 0];
+  const steps = [...arrayOf(100, () => 1), 0, 0];
   const words = [
     { peer: peerId('a'), said: {} },
     { peer: peerId('b'), said: { heard: [] } },

@@ -2,7 +2,7 @@
  * What donors heard of each other's islands at a meeting that came to different things: a donor that tells each something else
  * is at odds with all of them, and who only works out something else, or says so, with those who have heard the same. Pure.
  */
-import { overlap, type PeerId } from '../base.ts';
+import { overlap, type PeerId, pushToKey } from '../base.ts';
 import type { Pair } from '../coordinator/events.ts';
 import { type PlanInForce, shardKey } from '../coordinator/state.ts';
 import { MOST_HEARD } from '../messages/meetingWords.ts';
@@ -55,7 +55,7 @@ function heardIn(
         const key = `${island} ${shardKey(block, range)}`;
         const own = found.get(key) ?? { speaker, words: new Map<string, PeerId[]>() };
         found.set(key, own);
-        own.words.set(digest, [...(own.words.get(digest) ?? []), peer]);
+        pushToKey(own.words, digest, peer);
       }
   return found;
 }

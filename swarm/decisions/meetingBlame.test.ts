@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type PeerId, peerId } from '../base.ts';
+import { arrayOf, type PeerId, peerId } from '../base.ts';
 import { type Accusation, culpritsIn, silentIn, withAccusation } from './meetingBlame.ts';
 
 const peers = (names: string): PeerId[] => [...names].map(peerId);
@@ -56,7 +56,7 @@ it('[IS122] what was said is remembered for twenty rounds, each of it once', () 
   if (!again) throw new Error('a said it');
   expect(withAccusation(before, again)).toEqual([...said('ab', 'badFrame', 2), again]);
   expect(withAccusation([again], again)).toEqual([again]);
-  const all = Array.from({ length: 1_001 }, (_, place) => ({ ...again, about: peerId(`p${place}`) }));
+  const all = arrayOf(1_001, (place) => ({ ...again, about: peerId(`p${place}`) }));
   const kept = all.reduce<readonly Accusation[]>(withAccusation, []);
   expect([kept.length, kept[0]?.about]).toEqual([1_000, 'p1']);
 });

@@ -2,7 +2,7 @@
  * How the meetings of several groups go: when one begins, what comes of the keepers' words, what is done where it fails, and
  * what each group does from then on. Rules IS in SPEC.md.
  */
-import { at, type PeerId } from '../base.ts';
+import { at, type PeerId, totalOf } from '../base.ts';
 import type { Pair } from '../coordinator/events.ts';
 import { staleOf } from '../coordinator/replicas.ts';
 import { type PlanInForce, planInForce } from '../coordinator/state.ts';
@@ -166,7 +166,7 @@ function unequal(
 
 /** It stands: whatever each group did before counts from now on. */
 function keep({ effects }: Deciding, { end: committedSteps, met }: Meeting) {
-  const sum = (of: (word: MetMessage) => number): number => met.reduce((all, { said }) => all + of(said), 0);
+  const sum = (of: (word: MetMessage) => number): number => totalOf(met, ({ said }) => of(said));
   effects.push({
     ...{ type: 'storeMeeting', committedSteps },
     ...{ bytesDirect: sum(({ bytesDirect }) => bytesDirect), bytesRelayed: sum(({ bytesRelayed }) => bytesRelayed) },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Groups } from '../autoplan/groupsAnew.ts';
-import { peerId, success } from '../base.ts';
+import { arrayOf, peerId, success } from '../base.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { Profile } from '../messages/profile.ts';
 import { autoIslands, overlapping } from '../testing/islands.ts';
@@ -24,9 +24,7 @@ function three(part: Parameters<typeof rehearsalTerms>[0] = {}) {
 /** Each once, whoever did them, and nothing was given up. */
 function expectEach(run: RecordedRun) {
   const { steps } = run.config.run;
-  expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(
-    Array.from({ length: steps }, (_, number) => number),
-  );
+  expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(arrayOf(steps, (number) => number));
   expect(run.lines.filter((line) => /^(back|refuse)/.test(line))).toEqual([]);
 }
 

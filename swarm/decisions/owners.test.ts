@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { below, peerId, seededRandom } from '../base.ts';
+import { arrayOf, below, peerId, seededRandom, totalOf } from '../base.ts';
 import type { MeetingOwners } from '../messages/meetingWords.ts';
 import type { Profile } from '../messages/profile.ts';
 import { overlapping, sparseIslands } from '../testing/islands.ts';
@@ -43,7 +43,7 @@ const overMeeting = (run: RecordedRun): void => {
 function expectWhole(run: RecordedRun): void {
   run.finish();
   const numbers = run.commits.map(({ number }) => number).toSorted((a, b) => a - b);
-  expect(numbers).toEqual(Array.from({ length: run.config.run.steps }, (_, number) => number));
+  expect(numbers).toEqual(arrayOf(run.config.run.steps, (number) => number));
 }
 
 describe('who has what islands share', () => {
@@ -90,7 +90,7 @@ describe('who has what islands share', () => {
       toMeeting(run);
       const ranges = ownersNow(run)?.ranges ?? [];
       const of = (name: string): number =>
-        ranges.reduce((sum, { range, keep }) => sum + (keep.includes(peerId(name)) ? range[1] - range[0] : 0), 0);
+        totalOf(ranges, ({ range, keep }) => (keep.includes(peerId(name)) ? range[1] - range[0] : 0));
       return SIX.map((name) => [name, of(name)] as const).filter(([, elements]) => elements > 0);
     };
     const [first, ...rest] = owned(PROFILE.memoryBytes);

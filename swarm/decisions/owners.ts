@@ -4,7 +4,7 @@
  * among them, and moves in that meeting. Rules IS in SPEC.md.
  */
 import type { DonorPace } from '../autoplan/groupsAnew.ts';
-import { at, overlap, type PeerId } from '../base.ts';
+import { at, overlap, type PeerId, totalOf } from '../base.ts';
 import type { PlanInForce } from '../coordinator/state.ts';
 import {
   type MeetingDonor,
@@ -44,8 +44,7 @@ const mayHaveOwners = ({ train: { islands } }: Apart['run']): boolean =>
 const timesOf = (lines: readonly MeetingDonor[][], run: Apart['run']): MeetingTimes | null =>
   run.train.islands ? meetingTimes(elementsOf(run), run.train.islands, lines) : null;
 
-const elementsOf = (run: Apart['run']): number =>
-  acceptedModel(run).blocks.reduce((sum, { elements }) => sum + elements, 0);
+const elementsOf = (run: Apart['run']): number => totalOf(acceptedModel(run).blocks, ({ elements }) => elements);
 
 /** What all take to begin anew, beside what each has to load. */
 const BEGINNING_SECONDS = 60;
@@ -64,8 +63,8 @@ export function isTurnDue({ groups, apart }: Deciding): boolean {
   const lines = byGroup(groups);
   const times = timesOf(lines, run);
   if (times === null || !(owners === null ? wantsOwners(times) : wantsNoOwners(times))) return false;
-  const gained = roundsLeft(groups, apart) * Math.abs(times.toEveryGroup - (times.owned ?? Number.POSITIVE_INFINITY));
-  const downloads = lines.map((own) => own.reduce((sum, { download }) => sum + download, 0));
+  const gained = roundsLeft(groups, apart) * Math.abs(times.toEveryGroup - (times.owned ?? Infinity));
+  const downloads = lines.map((own) => totalOf(own, ({ download }) => download));
   return gained > BEGINNING_SECONDS + (FLOAT_BYTES * elementsOf(run)) / Math.min(...downloads);
 }
 
@@ -122,7 +121,7 @@ export function meetingOwners(
   const checkpoint = owners.checkpoint ?? (isSaved ? newestCheckpointStep : null);
   if (checkpoint === null && had.some(({ peers }) => peers.length === 0)) return 'lost';
   const lines = ownerLines(groups, plans, run, islands);
-  const copies = lines.reduce((sum, { kept = 0 }) => sum + kept, 0) / elementsOf(run);
+  const copies = totalOf(lines, ({ kept = 0 }) => kept) / elementsOf(run);
   const costOf = (ranges: OwnedRange[]): OwnersSend =>
     ownersSend(islands, { ranges, savedBy: [...saving] }, lines, copies);
   // At later meetings who has a range then publishes it.
@@ -190,7 +189,7 @@ function ownerLines(
   const all = known.length > 0 ? known : told.map((peer) => ({ peer, ...UNKNOWN }));
   const shards = plans.flatMap(({ plan }) => plan.state.flatMap((one) => one.shards));
   const elements = (isIts: (shard: Shard) => boolean): number =>
-    shards.reduce((sum, shard) => sum + (isIts(shard) ? sizeOf(shard) : 0), 0);
+    totalOf(shards, (shard) => (isIts(shard) ? sizeOf(shard) : 0));
   const planOf = (peer: PeerId) => plans.find(({ plan }) => peersOf(plan).includes(peer))?.plan ?? null;
   return all.map(({ peer, upload, download, memoryBytes }) => {
     const primary = elements((shard) => shard.peer === peer);
@@ -202,15 +201,15 @@ function ownerLines(
 }
 /** `roomFor`: elements, `room` as a part of the model. */
 type Told = MeetingDonor & OwnerLine & { readonly roomFor: number };
-const UNKNOWN = { upload: 1, download: 1, memoryBytes: Number.POSITIVE_INFINITY };
+const UNKNOWN = { upload: 1, download: 1, memoryBytes: Infinity };
 
 function sharedOut(run: Apart['run'], islands: Islands, lines: readonly Told[]): Owned[] {
   const model = acceptedModel(run);
   const ways: ((line: Told) => Told)[] = [
     (line) => line,
     // Where all together have too little room the run goes on all the same; where no line carries anything all are alike.
-    (line) => ({ ...line, room: Number.POSITIVE_INFINITY }),
-    (line) => ({ ...line, room: Number.POSITIVE_INFINITY, ...UNKNOWN }),
+    (line) => ({ ...line, room: Infinity }),
+    (line) => ({ ...line, room: Infinity, ...UNKNOWN }),
   ];
   for (const way of ways) {
     const found = ownersOf(model, islands, lines.map(way));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { below, peerId, seededRandom } from '../base.ts';
+import { arrayOf, below, peerId, seededRandom } from '../base.ts';
 import { autoIslands, overlapping } from '../testing/islands.ts';
 import { RecordedRun } from '../testing/recordedRun.ts';
 import { decisionConfig, rehearsalTerms } from '../testing/rehearsalTerms.ts';
@@ -19,9 +19,7 @@ it('[IS65] [IS66] four unequal donors: each number once, as many of each as its 
   const run = four();
   run.finish();
   expect(run.isFinished).toBe(true);
-  expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(
-    Array.from({ length: 400 }, (_, number) => number),
-  );
+  expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(arrayOf(400, (number) => number));
   expect(run.meetings.length).toBeGreaterThanOrEqual(20);
   expect(new Set(run.commits.map(({ island }) => island))).toEqual(new Set([0, 1, 2, 3]));
   const of = (island: number) => run.commits.filter((one) => one.island === island).length;
@@ -35,9 +33,7 @@ it('[IS65] [IS66] four unequal donors: each number once, as many of each as its 
 /** Each once, whoever did them. */
 const everyNumber = (run: RecordedRun) => {
   const { steps } = run.config.run;
-  expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(
-    Array.from({ length: steps }, (_, number) => number),
-  );
+  expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(arrayOf(steps, (number) => number));
 };
 
 describe('an island whose donor is lost', () => {
@@ -120,9 +116,7 @@ it('[IS68] one donor alone is one island, and goes on so', () => {
   const run = runOf({ steps: 40, islands: autoIslands(1), checkpointEverySteps: 10 });
   run.join('a', 10);
   run.finish();
-  expect(run.commits.map(({ number, island }) => [number, island])).toEqual(
-    Array.from({ length: 40 }, (_, number) => [number, 0]),
-  );
+  expect(run.commits.map(({ number, island }) => [number, island])).toEqual(arrayOf(40, (number) => [number, 0]));
   expect(run.meetings.length).toBeGreaterThanOrEqual(20);
 });
 
@@ -141,9 +135,7 @@ it('[IS80] [IS82] numbers are given out while a meeting is under way: four unequ
     run.meetMs = 150;
     for (const [name, stepMs] of Object.entries(FOUR)) run.join(name, stepMs);
     run.finish();
-    expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(
-      Array.from({ length: 400 }, (_, number) => number),
-    );
+    expect(run.commits.map(({ number }) => number).toSorted((a, b) => a - b)).toEqual(arrayOf(400, (number) => number));
     expect(run.lines.filter((line) => line.startsWith('back'))).toEqual([]);
     return run;
   });

@@ -3,7 +3,7 @@
  * whoever stands ready (giving.ts), and a round is over when nobody may have another one. What there is of it is then
  * recorded, number by number, with the commits.
  */
-import { at } from '../base.ts';
+import { arrayOf, at, total, totalOf } from '../base.ts';
 import type { IslandTurn, Recorded, StartState } from '../coordinator/events.ts';
 import type { CoordinatorState } from '../coordinator/state.ts';
 import { nextStepOf } from '../coordinator/stepsAhead.ts';
@@ -74,7 +74,7 @@ export const isReady = (state: CoordinatorState): boolean =>
 function paceOf(state: CoordinatorState, { most }: Giving): Pace {
   // The first one may have waited for pipelines to be compiled: taken for its speed it would never be given another.
   const [, ...newest] = state.newestSteps;
-  const seconds = newest.reduce((sum, step) => sum + step.seconds, 0);
+  const seconds = totalOf(newest, (step) => step.seconds);
   const stepMs = newest.length === 0 ? null : (1000 * seconds) / newest.length;
   return { stepMs, most: most.find(({ island }) => island === islandOf(state))?.steps ?? null };
 }
@@ -93,7 +93,7 @@ export function nextGiven(
   const terms = before.terms ?? roundTerms(islands, steps, paces, before.before);
   const startedAt = before.startedAt ?? now;
   const given = groups.map(({ turn }) => turn?.numbers.length ?? 0);
-  const all = given.reduce((sum, own) => sum + own, 0);
+  const all = total(given);
   // Where a round has room for few, others come first in the next one.
   const inTurn = ready.toSorted((a, b) => ((a + before.round) % groups.length) - ((b + before.round) % groups.length));
   const found = inTurn.find((group) =>
@@ -116,7 +116,7 @@ export const isRoundOver = (groups: readonly CoordinatorState[]): boolean =>
 
 /** How many steps each island did, by its number. */
 export function recordedSteps(groups: readonly CoordinatorState[]): number[] {
-  const steps = Array.from({ length: Math.max(...groups.map(islandOf)) + 1 }, () => 0);
+  const steps = arrayOf(Math.max(...groups.map(islandOf)) + 1, () => 0);
   for (const state of groups) steps[islandOf(state)] = doneBy(state);
   return steps;
 }

@@ -2,7 +2,7 @@
  * Which group saves what comes of a meeting where rounds are recorded and any one can: the first. Who has it uploaded
  * soonest goes there, since until it is stored nothing newer is saved.
  */
-import { at } from '../base.ts';
+import { at, totalOf } from '../base.ts';
 import type { PlanInForce } from '../coordinator/state.ts';
 import { peers as peersOf } from '../plan/plan.ts';
 import { sizeOf } from '../plan/shardCuts.ts';
@@ -26,8 +26,8 @@ function uploadSeconds({ groups, apart }: Deciding, plans: readonly PlanInForce[
   return plans.map(({ plan }) =>
     Math.max(
       ...peersOf(plan).map((peer) => {
-        const elements = uploadsOf(plan, peer, undefined).reduce((sum, shard) => sum + sizeOf(shard), 0);
-        return (bytes * elements) / (uploads.get(peer) ?? Number.POSITIVE_INFINITY);
+        const elements = totalOf(uploadsOf(plan, peer, undefined), (shard) => sizeOf(shard));
+        return (bytes * elements) / (uploads.get(peer) ?? Infinity);
       }),
     ),
   );

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { arrayOf } from '../base.ts';
 import { commitsIn, type Manner, type TimedDonor, timedRun } from '../testing/timedRun.ts';
 
 const SECONDS = 900;
@@ -50,7 +51,7 @@ test('a member that says it needs a quarter of an hour for a layer, and sends no
 
 /** Two newcomers a second from then on, who vanish within three seconds. */
 const crowd = (fromMs: number, untilMs: number, more: Pick<TimedDonor, 'wasHere'> = {}): TimedDonor[] =>
-  Array.from({ length: (untilMs - fromMs) / 500 }, (_, i) => ({
+  arrayOf((untilMs - fromMs) / 500, (i) => ({
     ...{ name: `n${i}`, manner: 'honest' as const, claims: 0.01, truth: 0.01 },
     ...{ joinsAtMs: fromMs + 500 * i, staysMs: (3_000 * ((i * 7) % 10)) / 9, ...more },
   }));
@@ -79,7 +80,7 @@ describe('beside newcomers who stay for seconds, in a run whose plans have a par
   );
 
   test('and beside ones who report no step at least three quarters, however many come', () => {
-    const mutes = Array.from({ length: 100 * minutes }, (_, i) => ({
+    const mutes = arrayOf(100 * minutes, (i) => ({
       ...{ name: `m${i}`, manner: 'mute' as const, claims: 0.01, truth: 0.01, joinsAtMs: 20_000 + 6_000 * i },
     }));
     const alone = timedRun(two, 600 * minutes, { wishes });

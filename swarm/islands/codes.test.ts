@@ -64,15 +64,12 @@ test('[IS113] whoever adds them comes to the bits of who published, in whatever 
   expect(after).not.toEqual(before);
 });
 
-test.each([Number.NaN, Number.POSITIVE_INFINITY, 2 ** 51])(
-  '[IS115] a scale of %d is not sound, wherever it is',
-  (scale) => {
-    const words = published().codes.of(TENSORS);
-    expect(areSoundCodes(TENSORS, words)).toBe(true);
-    for (const place of [0, 17, 34, 41, 43]) {
-      const wrong = words.slice();
-      wrong[place] = scale;
-      expect(areSoundCodes(TENSORS, wrong), `word ${place}`).toBe(false);
-    }
-  },
-);
+test.each([Number.NaN, Infinity, 2 ** 51])('[IS115] a scale of %d is not sound, wherever it is', (scale) => {
+  const words = published().codes.of(TENSORS);
+  expect(areSoundCodes(TENSORS, words)).toBe(true);
+  for (const place of [0, 17, 34, 41, 43]) {
+    const wrong = words.slice();
+    wrong[place] = scale;
+    expect(areSoundCodes(TENSORS, wrong), `word ${place}`).toBe(false);
+  }
+});

@@ -3,12 +3,12 @@
  * its beginning on, tensor after tensor. Whoever has what was published before adds them, and comes to the bits of who made
  * them: a code times its scale is exact. Rules IS in SPEC.md.
  */
-import { invariant, type Range } from '../base.ts';
+import { invariant, type Range, totalOf } from '../base.ts';
 import { INT8_BLOCK, INT8_BLOCK_WORDS, isSound, packedWords, unpackedInt8 } from '../wire.ts';
 
 /** Words for these tensors. */
 export const codeWords = (tensors: readonly Range[]): number =>
-  tensors.reduce((sum, [from, to]) => sum + packedWords('int8', to - from), 0);
+  totalOf(tensors, ([from, to]) => packedWords('int8', to - from));
 
 /** The codes of these tensors, as they are made. */
 export class PublishedCodes {

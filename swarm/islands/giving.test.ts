@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { arrayOf } from '../base.ts';
 import { allFree, type Free, freeBut, givenBack, mayTake, mostOfRound, roundTerms, taken } from './giving.ts';
 
 const take = (free: Free): [number, Free] => {
@@ -57,7 +58,7 @@ test('[IS65] each number is done once, whoever comes, is lost or is late', () =>
         done.push(found[0]);
         free = found[1];
       }
-      expect(done.toSorted((a, b) => a - b)).toEqual(Array.from({ length: steps }, (_, number) => number));
+      expect(done.toSorted((a, b) => a - b)).toEqual(arrayOf(steps, (number) => number));
     }),
   );
 });

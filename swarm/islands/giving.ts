@@ -4,6 +4,7 @@
  * goes back. So each number is done once, whoever comes, goes or is late, and a round is what was recorded of it.
  * Rules IS in SPEC.md.
  */
+import { arrayOf, totalOf } from '../base.ts';
 import type { AutoIslands } from '../run/runFile.ts';
 
 /** Numbers of a run that nobody has: those that came back, ascending, and all from `next` on. */
@@ -19,7 +20,7 @@ export const allFree = (steps: number): Free => ({ steps, next: 0, back: [] });
 export function freeBut(steps: number, done: readonly number[]): Free {
   const known = new Set(done);
   const next = done.reduce((most, number) => Math.max(most, number + 1), 0);
-  const back = Array.from({ length: next }, (_, number) => number).filter((number) => !known.has(number));
+  const back = arrayOf(next, (number) => number).filter((number) => !known.has(number));
   return { steps, next, back };
 }
 
@@ -70,9 +71,9 @@ export function roundTerms(
   before: number,
 ): RoundTerms {
   const known = paces.flatMap(({ stepMs }) => (stepMs === null || stepMs <= 0 ? [] : stepMs));
-  const rate = known.reduce((sum, stepMs) => sum + 1 / stepMs, 0);
+  const rate = totalOf(known, (stepMs) => 1 / stepMs);
   const most = mostOfRound(steps);
-  const shortMs = Math.min(1000 * roundSeconds, rate > 0 ? most / rate : Number.POSITIVE_INFINITY);
+  const shortMs = Math.min(1000 * roundSeconds, rate > 0 ? most / rate : Infinity);
   const first = before === 0 ? FIRST_STEPS : Math.max(1, Math.min(FIRST_STEPS, Math.floor(FIRST_SHARE * before)));
   // A round has at least a step of whoever is fastest.
   return { lastsMs: known.length === 0 ? shortMs : Math.max(Math.min(...known), shortMs), most, first };

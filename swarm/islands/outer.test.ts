@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, type Range, seededRandom } from '../base.ts';
+import { arrayOf, at, type Range, seededRandom } from '../base.ts';
 import { type IslandPlanes, type MeetingSettings, meet, type SharedPlanes } from './outer.ts';
 
 /** Two tensors, of which the first one has a run of four elements and one of three. */
@@ -105,7 +105,7 @@ function planes({ exchange, publish }: MeetingSettings, first: ArrayLike<number>
       velocity: zeros(),
       published: publish === 'int8' ? Float32Array.from(first) : null,
     },
-    islands: Array.from({ length: count }, () => ({ own: zeros(), leftOver: exchange === 'f32' ? null : zeros() })),
+    islands: arrayOf(count, () => ({ own: zeros(), leftOver: exchange === 'f32' ? null : zeros() })),
   };
 }
 
@@ -163,7 +163,7 @@ describe('meet', () => {
     };
     const made = planes(settings, new Float32Array(100_000), 2);
     // 24 whole runs and one of 1,696 elements; 65,536 elements to publish, then what is left.
-    const wanted = [...Array.from({ length: 24 }, () => 8192), 3392, 65_536, 34_464];
+    const wanted = [...arrayOf(24, () => 8192), 3392, 65_536, 34_464];
     expect([...meet(settings, [[0, 100_000]], made.shared, made.islands, [1, 1])]).toEqual(wanted);
   });
 });

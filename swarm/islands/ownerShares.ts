@@ -7,7 +7,7 @@
  *   owned          ≤ (T · upload − what its packets are) / what is published in all
  *   owned + copied ≤ (T · download − what is published to it) / (all packets / 2), its room, and 1: the two differ
  */
-import { at, type PeerId, type Range } from '../base.ts';
+import { at, type PeerId, type Range, total, totalOf } from '../base.ts';
 import { packedBytes } from '../wire.ts';
 import type { MeetingSettings } from './outer.ts';
 import { packetBytes } from './packet.ts';
@@ -98,8 +98,8 @@ function leastTime(
   owning: readonly boolean[],
   copying: readonly boolean[],
 ): OwnerShares | null {
-  const said = lines.reduce((sum, { sends }) => sum + sends, 0) / OWNERS;
-  const published = lines.reduce((sum, { gets }) => sum + gets, 0);
+  const said = totalOf(lines, ({ sends }) => sends) / OWNERS;
+  const published = totalOf(lines, ({ gets }) => gets);
   const copies = Math.min(OWNERS, lines.length) - 1;
   const within = (seconds: number): OwnerShares | null => {
     const all = lines.map(({ upload, download, sends, gets, room = 1 + copies }, i) => {
@@ -130,7 +130,7 @@ function leastTime(
 
 /** Shares in this proportion; null where they are not enough for all of it. */
 function wholeOf(most: readonly number[]): number[] | null {
-  const sum = most.reduce((all, share) => all + share, 0);
+  const sum = total(most);
   return sum >= 1 - 1e-9 ? most.map((share) => share / sum) : null;
 }
 
@@ -146,7 +146,7 @@ interface MeetingGroup {
  * its group, to whoever keeps that range in any other group.
  */
 export function toEveryGroup(elements: number, settings: MeetingSettings, groups: readonly MeetingGroup[]): number[] {
-  const islands = groups.reduce((sum, { turns }) => sum + turns, 0);
+  const islands = totalOf(groups, ({ turns }) => turns);
   return groups.flatMap(({ donors, turns }) =>
     donors.map(({ upload, download, ...donor }) => {
       const { primary, kept } = partOf(donor, elements / donors.length);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, invariant, peerId, type Range, seededRandom } from '../base.ts';
+import { arrayOf, at, invariant, peerId, type Range, seededRandom, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import type { MeetingSettings } from './outer.ts';
 import { meetingTimes, ownerLine, sharesOf, toEveryGroup, wantsOwners } from './ownerShares.ts';
@@ -11,7 +11,7 @@ const made = modelFromConfig({
 });
 invariant(made.ok, 'a model');
 const MODEL = made.value;
-const ELEMENTS = MODEL.blocks.reduce((sum, { elements }) => sum + elements, 0);
+const ELEMENTS = totalOf(MODEL.blocks, ({ elements }) => elements);
 const CHUNK = 4096;
 const SETTINGS: MeetingSettings = {
   outer: { learningRate: 1, momentum: 0.5 },
@@ -33,7 +33,7 @@ const named = (lines: readonly Line[]) => lines.map((line, i) => ({ ...line, pee
 
 function randomLines(seed: number, count: number): Line[] {
   const random = seededRandom(seed);
-  return Array.from({ length: count }, () => ({
+  return arrayOf(count, () => ({
     upload: 1e5 * 100 ** random(),
     download: 1e6 * 30 ** random(),
     sends: (2 * SAID * ELEMENTS * random()) / 2,
@@ -54,7 +54,7 @@ describe('ranges of owners', () => {
       expect(ranges.at(-1)?.[1]).toBe(elements);
       const starts = new Set(
         tensors.flatMap(({ offset, elements: size }) =>
-          Array.from({ length: Math.ceil(size / CHUNK) }, (_, run) => offset + run * CHUNK),
+          arrayOf(Math.ceil(size / CHUNK), (run) => offset + run * CHUNK),
         ),
       );
       for (const [from] of ranges) expect(starts.has(from)).toBe(true);
@@ -124,7 +124,7 @@ describe('ranges of owners', () => {
 describe('shares of owners', () => {
   test('are the uplink that packets leave over, in the least time', () => {
     const lines = [3e6, 2e6, 1e6].map((upload, i) => ({
-      ...{ upload, download: Number.POSITIVE_INFINITY },
+      ...{ upload, download: Infinity },
       ...{ sends: [1e6, 2e6, 3e5][i] ?? 0, gets: 1e7 },
     }));
     const found = sharesOf(lines);
@@ -160,9 +160,7 @@ describe('shares of owners', () => {
   test('are wanted where groups meet clearly sooner with them', () => {
     const elements = 4096 * 1000;
     const groups = (count: number) =>
-      Array.from({ length: count }, (_, i) => [
-        { peer: peerId(`p${i}`), upload: 1e6, download: Number.POSITIVE_INFINITY },
-      ]);
+      arrayOf(count, (i) => [{ peer: peerId(`p${i}`), upload: 1e6, download: Infinity }]);
     const least = 1 + 1.5 * (2 + PUBLISHED / SAID);
     expect(least).toBeCloseTo(58.4, 1);
     expect(wantsOwners(meetingTimes(elements, SETTINGS, groups(Math.floor(least))))).toBe(false);

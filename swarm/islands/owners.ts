@@ -3,7 +3,7 @@
  * each, in the order of their names. Copies go round in the same order from the middle of it on, so that those of one owner lie
  * with others; who owns a place is never its copy.
  */
-import { at, type PeerId, type Range } from '../base.ts';
+import { at, type PeerId, type Range, totalOf } from '../base.ts';
 import type { Block, BlockName, Model } from '../model/model.ts';
 import { cutUpTo } from '../plan/shardCuts.ts';
 import type { MeetingSettings } from './outer.ts';
@@ -42,7 +42,7 @@ export function ownersOf(
     copied: order.map((place) => at(shares.copied, place)),
   };
   const { owned, copied } = given ?? sharesOf(sorted) ?? { owned: [], copied: [] };
-  const elements = blocks.reduce((sum, block) => sum + block.elements, 0);
+  const elements = totalOf(blocks, (block) => block.elements);
   const stretches = stretchesOf(
     elements,
     owned.map((share) => share * elements),
@@ -95,7 +95,7 @@ function stretchesOf(elements: number, owned: readonly number[], copied: readonl
     }
   }
   const last = found.pop();
-  return last ? [...found, { ...last, to: Number.POSITIVE_INFINITY }] : [];
+  return last ? [...found, { ...last, to: Infinity }] : [];
 }
 
 /** Who owns the middle of the model. */

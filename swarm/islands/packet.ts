@@ -4,7 +4,7 @@
  * bit: 120 bytes a run of 4,096 elements. A run that sends fewer repeats its last entry, so that a packet's size follows
  * from the run file alone. One packet has one form: whatever else would decode is refused.
  */
-import { invariant, type Range, type Result, refusal, success } from '../base.ts';
+import { invariant, type Range, type Result, refusal, success, totalOf } from '../base.ts';
 import { isSound, LARGEST_SOUND } from '../wire.ts';
 import { type Contribution, type MeetingSettings, pieces } from './outer.ts';
 import { entriesOf, IS_HIGH, placeOf, type SparseExchange, type SparseRun } from './sparse.ts';
@@ -119,7 +119,7 @@ function faultOf({ low, high, entries }: SparseRun, all: Uint32Array, length: nu
   if (entries.some((entry, i) => i > 0 && placeOf(entry) <= placeOf(entries[i - 1] ?? 0)))
     return 'has places that do not ascend';
   if (placeOf(last) >= length) return `has a place past its ${length} elements`;
-  const highs = entries.reduce((count, entry) => count + ((entry & IS_HIGH) === 0 ? 0 : 1), 0);
+  const highs = totalOf(entries, (entry) => ((entry & IS_HIGH) === 0 ? 0 : 1));
   if (highs === 0) return 'has no element of the higher magnitude';
   return highs === entries.length && low !== high ? 'has a lower magnitude of no element' : null;
 }

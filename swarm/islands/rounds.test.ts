@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { arrayOf } from '../base.ts';
 import { islandsOf } from '../testing/islands.ts';
 import {
   byNumber,
@@ -17,8 +18,7 @@ import {
   withNumbers,
 } from './rounds.ts';
 
-const turns = (train: Parameters<typeof turnAt>[0]) =>
-  Array.from({ length: train.steps }, (_, at) => turnAt(train, at));
+const turns = (train: Parameters<typeof turnAt>[0]) => arrayOf(train.steps, (at) => turnAt(train, at));
 const text = ({ number, island, round, innerStep, time, endsTurn, endsRound }: Turn) =>
   `${number}: island ${island} round ${round} inner ${innerStep} time ${time}${endsTurn ? ' turn' : ''}${endsRound ? ' round' : ''}`;
 
@@ -45,20 +45,20 @@ test('[IS2] a last round with fewer numbers than islands: those past them do not
     '6: island 0 round 1 inner 0 time 3 turn',
     '7: island 1 round 1 inner 0 time 3 turn round',
   ]);
-  expect(Array.from({ length: 9 }, (_, count) => isMeeting(train, count))).toEqual([
+  expect(arrayOf(9, (count) => isMeeting(train, count))).toEqual([
     ...[true, false, false, false, false, false, true, false, true],
   ]);
 });
 
 test('[IS40] of a round a group does the counts of its islands: of three islands and eight steps', () => {
   const train = { steps: 8, islands: islandsOf(3, 2) };
-  const next = (own?: number[]) => Array.from({ length: 8 }, (_, count) => nextStep(train, count, own));
+  const next = (own?: number[]) => arrayOf(8, (count) => nextStep(train, count, own));
   expect(next()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
   expect(next([0])).toEqual([0, 1, null, null, null, null, 6, null]);
   expect(next([1])).toEqual([2, 2, 2, 3, null, null, 7, 7]);
   expect(next([2])).toEqual([4, 4, 4, 4, 4, 5, null, null]);
   expect(next([0, 2])).toEqual([0, 1, 4, 4, 4, 5, 6, null]);
-  expect(Array.from({ length: 8 }, (_, count) => roundEnd(train, count))).toEqual([6, 6, 6, 6, 6, 6, 8, 8]);
+  expect(arrayOf(8, (count) => roundEnd(train, count))).toEqual([6, 6, 6, 6, 6, 6, 8, 8]);
   const ends = (counts: readonly number[], own?: number[]) => counts.filter((count) => endsRoundOf(train, count, own));
   expect(ends([0, 1, 2, 3, 4, 5, 6, 7])).toEqual([5, 7]);
   expect(ends([0, 1, 6], [0])).toEqual([1, 6]);

@@ -6,7 +6,7 @@
  * - the *number*: which samples and which learning rate, and the `step` of a metrics line.
  * - the *time*: an island's own updates, for AdamW's bias correction.
  */
-import { invariant } from '../base.ts';
+import { arrayOf, invariant } from '../base.ts';
 import type { CountedIslands, Islands, Train } from '../run/runFile.ts';
 
 type Rounds = Pick<Train, 'steps' | 'islands'>;
@@ -108,7 +108,7 @@ export function roundSteps({ steps, islands }: Rounds, count: number): number[] 
   const { count: K, innerSteps: H } = counted(islands);
   const first = Math.floor(count / (K * H)) * K * H;
   const size = Math.min(K * H, steps - first);
-  return Array.from({ length: K }, (_, island) => Math.ceil(Math.max(0, size - island) / K));
+  return arrayOf(K, (island) => Math.ceil(Math.max(0, size - island) / K));
 }
 
 /** The count at which the round ends that this step is of. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { at, type Random, seededRandom } from '../base.ts';
+import { at, type Random, seededRandom, total } from '../base.ts';
 import { placeOf, type SparseExchange, type SparseRun, sentValue, sparsify } from './sparse.ts';
 
 const exchange = (top: number): SparseExchange => ({ top, chunk: 4096, feedback: 1 });
@@ -11,7 +11,7 @@ function bySorting(run: Float32Array, top: number): [number, number][] {
   const places = [...run.keys()].sort((a, b) => Math.abs(at(run, b)) - Math.abs(at(run, a)) || a - b).slice(0, top);
   const kept = places.filter((place) => at(run, place) !== 0).sort((a, b) => a - b);
   const magnitudes = kept.map((place) => Math.abs(at(run, place)));
-  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  const mean = (values: readonly number[]) => total(values) / values.length;
   const middle = mean(magnitudes);
   const high = Math.fround(mean(magnitudes.filter((value) => value >= middle)));
   const low = Math.fround(mean(magnitudes.filter((value) => value < middle)));
@@ -80,6 +80,6 @@ function valueFor(kind: string, random: Random, i: number): number {
 }
 
 test('[IS4] what is not a number neither throws nor hangs', () => {
-  const run = Float32Array.of(1, Number.NaN, Number.POSITIVE_INFINITY, -2);
+  const run = Float32Array.of(1, Number.NaN, Infinity, -2);
   expect(sparsify(run, exchange(2)).entries.length).toBe(2);
 });

@@ -5,6 +5,7 @@
  * The least magnitude that is sent is found with a heap of `top` of them, so a run is read twice and never sorted.
  */
 
+import { totalOf } from '../base.ts';
 import type { Islands } from '../run/runFile.ts';
 
 export type SparseExchange = Exclude<Islands['exchange'], 'f32'>;
@@ -27,7 +28,7 @@ export function sparsify(run: Float32Array, exchange: SparseExchange): SparseRun
   // Bits of magnitudes order as their values do, so they are compared as integers, which are never "not a number".
   const bits = new Int32Array(run.buffer, run.byteOffset, run.length);
   const places = largest(bits, entriesOf(exchange, run.length));
-  const sum = places.reduce((before, place) => before + Math.abs(run[place] ?? 0), 0);
+  const sum = totalOf(places, (place) => Math.abs(run[place] ?? 0));
   let most = 0;
   for (const place of places) most = Math.max(most, Math.abs(run[place] ?? 0));
   // A mean of very many could round to more than all of them.
@@ -75,7 +76,7 @@ function thresholdOf(bits: Int32Array, count: number): readonly [number, number]
     if (magnitude > (heap[0] ?? MAGNITUDE)) replaceLeast(heap, magnitude);
   }
   const least = heap[0] ?? 0;
-  return [least, heap.reduce((above, magnitude) => above + (magnitude > least ? 1 : 0), 0)];
+  return [least, totalOf(heap, (magnitude) => (magnitude > least ? 1 : 0))];
 }
 
 /** In a heap whose first element is the least one. */

@@ -165,7 +165,14 @@ export interface RotaryTurns {
   readonly frequencies: readonly number[];
 }
 
-export interface Model {
+/** Rows of the embedding, of each layer, of the head. Each layer's first input and the last row's output are `x`-like [N, C]. */
+interface ModelRows {
+  readonly embedding: readonly Operation[];
+  readonly layer: (index: number) => readonly Operation[];
+  readonly head: readonly Operation[];
+}
+
+export interface Model extends ModelRows {
   /** The `model_type` of its config.json. */
   readonly family: 'gpt2' | 'llama' | 'qwen2' | 'qwen3' | 'smollm3' | 'gemma3_text';
   /** The run's config.json, verbatim, for the export. */
@@ -183,10 +190,6 @@ export interface Model {
   readonly blocks: readonly Block[];
   /** The family's own blocks, all of them, where an adapter alone is trained and nothing updates these; absent: there are none. */
   readonly standing?: readonly Block[];
-  /** Rows of the embedding, of each layer, of the head. Each layer's first input and the last row's output are `x`-like [N, C]. */
-  readonly embedding: readonly Operation[];
-  readonly layer: (index: number) => readonly Operation[];
-  readonly head: readonly Operation[];
 }
 
 /** The id of which the embedding's row gets no gradient from the input; from a tied head it does. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Random, seededRandom } from '../base.ts';
+import { arrayOf, type Random, seededRandom, totalOf } from '../base.ts';
 import { randomSizing, type Shape } from '../testing/randomSizing.ts';
 import { type Assignment, assign } from './assign.ts';
 import { peerCosts, roomGiB, type SizingProblem } from './sizing.ts';
@@ -24,7 +24,7 @@ const room = (problem: SizingProblem, peer: Peer, m: number): number =>
 function largest(problem: SizingProblem, peer: Peer, lessGiB: number): number {
   let most = 0;
   for (let m = 1; m <= 2000; m++) if (room(problem, peer, m) - lessGiB >= -1e-9) most = m;
-  return most === 2000 ? Number.POSITIVE_INFINITY : most;
+  return most === 2000 ? Infinity : most;
 }
 
 function time(problem: SizingProblem, peer: Peer, m: number, l: number): number {
@@ -52,8 +52,8 @@ function exhaustive(problem: SizingProblem): Exhaustive {
           cuts.push({ samples: m * l, room: room(problem, peer, m), time: time(problem, peer, m, l) });
     return cuts;
   });
-  let objectiveMs = Number.POSITIVE_INFINITY;
-  let mostRoom = Number.NEGATIVE_INFINITY;
+  let objectiveMs = Infinity;
+  let mostRoom = -Infinity;
   const place = (index: number, left: number, slowest: number, free: number): void => {
     if (index === peers.length) {
       if (left > 0) return;
@@ -69,7 +69,7 @@ function exhaustive(problem: SizingProblem): Exhaustive {
   const lacking = peers.map((peer) => -room(problem, peer, 1)).filter((gib) => gib > 1e-9);
   return {
     objectiveMs,
-    missingGiB: mostRoom === Number.NEGATIVE_INFINITY ? Math.min(...lacking) : stateGiB - mostRoom,
+    missingGiB: mostRoom === -Infinity ? Math.min(...lacking) : stateGiB - mostRoom,
   };
 }
 
@@ -116,10 +116,10 @@ const smallProblem = (seed: number): SizingProblem => {
   const random = seededRandom(seed);
   return randomSizing(random, smallShape(random));
 };
-const SEEDS = Array.from({ length: 200 }, (_, index) => index + 1);
+const SEEDS = arrayOf(200, (index) => index + 1);
 const objectiveOf = (problem: SizingProblem): number => {
   const answer = assign(problem);
-  return answer.ok ? answer.value.objectiveMs : Number.POSITIVE_INFINITY;
+  return answer.ok ? answer.value.objectiveMs : Infinity;
 };
 
 describe('assign beside an exhaustive search', () => {
@@ -136,7 +136,7 @@ describe('assign beside an exhaustive search', () => {
         seen.solved++;
         if (answer.value.peers.some((peer) => peer.maxMicroBatchEvenState < 1)) seen.uneven++;
       } else {
-        expect(expected.objectiveMs, say).toBe(Number.POSITIVE_INFINITY);
+        expect(expected.objectiveMs, say).toBe(Infinity);
         const missing = Number(/^no sizing fits, ([\d.e-]+) GiB/.exec(answer.reason)?.[1]);
         expect(missing, say).toBeCloseTo(expected.missingGiB, 6);
         if (/the state takes/.test(answer.reason)) seen.tooLarge++;
@@ -196,14 +196,14 @@ function largeProblem({ seed, kinds, ...shape }: LargeShape): SizingProblem {
     if (!kind) throw new Error('more kinds than peers');
     return { ...kind, id, memoryGiB: kind.memoryGiB + 8 };
   });
-  const free = peers.reduce((sum, peer) => sum + room(problem, peer, 1), 0);
+  const free = totalOf(peers, (peer) => room(problem, peer, 1));
   return { ...problem, peers, stateGiB: free * shape.tightness };
 }
 
 /** The greatest room of a sizing within a time: dynamic programming over all of it, without a bound. */
 function plainRoom(problem: SizingProblem, timeMs: number): number {
   const costs = peerCosts(problem);
-  let best = new Float64Array(problem.globalBatch + 1).fill(Number.NEGATIVE_INFINITY);
+  let best = new Float64Array(problem.globalBatch + 1).fill(-Infinity);
   best[0] = 0;
   for (const [index, peer] of problem.peers.entries()) {
     const own = new Map<number, number>();
@@ -211,9 +211,9 @@ function plainRoom(problem: SizingProblem, timeMs: number): number {
       const cost = costs[index];
       if (!cost || roomGiB(cost, m) < -1e-9) continue;
       for (let l = 1; m * l <= problem.globalBatch && quickTime(problem, peer, m, l, cost) <= timeMs; l++)
-        own.set(m * l, Math.max(own.get(m * l) ?? Number.NEGATIVE_INFINITY, roomGiB(cost, m)));
+        own.set(m * l, Math.max(own.get(m * l) ?? -Infinity, roomGiB(cost, m)));
     }
-    const next = new Float64Array(best.length).fill(Number.NEGATIVE_INFINITY);
+    const next = new Float64Array(best.length).fill(-Infinity);
     for (const [samples, gib] of own)
       for (let sum = samples; sum < next.length; sum++)
         next[sum] = Math.max(next[sum] ?? 0, (best[sum - samples] ?? 0) + gib);
@@ -263,7 +263,7 @@ describe('assign', () => {
       const even = { ...problem, globalBatch: share * problem.peers.length };
       const slowest = Math.max(...even.peers.map((peer) => time(even, peer, 1, share)));
       const best = objectiveOf(even);
-      if (best < Number.POSITIVE_INFINITY) expect(best, `seed ${seed}`).toBeLessThanOrEqual(slowest * (1 + 1e-9));
+      if (best < Infinity) expect(best, `seed ${seed}`).toBeLessThanOrEqual(slowest * (1 + 1e-9));
     }
   });
 

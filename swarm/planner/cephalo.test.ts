@@ -2,7 +2,9 @@
  * Cephalo's own figures (ICS '25; arXiv 2411.01075), from the measured times and memory that its authors publish: a
  * GPT-2.7B in fp16 with 512 tokens a sample, ms a layer. SEEDS.md has them beside ours.
  */
+
 import { describe, expect, test } from 'vitest';
+import { arrayOf, totalOf } from '../base.ts';
 import { type Assignment, assign } from './assign.ts';
 import { peerCosts, peerTimeMs, roomGiB, type SizingProblem } from './sizing.ts';
 
@@ -80,7 +82,7 @@ describe('Cephalo’s figures', () => {
       [5, 1],
     ] as const;
     expect(objectiveOf(problem, published)).toBeCloseTo(solved(problem).objectiveMs, 9);
-    const usable = problem.peers.reduce((sum, { memoryGiB }) => sum + 0.75 * memoryGiB, 0);
+    const usable = totalOf(problem.peers, ({ memoryGiB }) => 0.75 * memoryGiB);
     expect(usable).toBeCloseTo(86.62, 2);
     const room = peerCosts(problem).reduce((sum, costs, index) => sum + roomGiB(costs, published[index]?.[0] ?? 0), 0);
     expect(usable - room + STATE_GIB).toBeCloseTo(73.8, 2);
@@ -97,7 +99,7 @@ describe('Cephalo’s figures', () => {
     const gains = [64, 128, 256].map((globalBatch) => {
       const problem = cluster(EIGHT, globalBatch);
       const share = globalBatch / 8;
-      const sizes = Array.from({ length: share }, (_, index) => index + 1).filter((m) => share % m === 0);
+      const sizes = arrayOf(share, (index) => index + 1).filter((m) => share % m === 0);
       // Each GPU's fastest cut that fits beside an even share of the state.
       const even = peerCosts(problem).map((costs) => {
         const fitting = sizes.filter((m) => m <= costs.maxMicroBatchEvenState);

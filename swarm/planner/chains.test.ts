@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, invariant, seededRandom } from '../base.ts';
+import { arrayOf, at, invariant, seededRandom, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { chainsOf, type GroupsAsked, Scale } from './chains.ts';
 import { parseCluster } from './cluster.ts';
@@ -18,7 +18,7 @@ const ROUND_SECONDS = 1;
 /** Nobody has room for the model alone, anyone for two layers. */
 function askedOf(seed: number, count: number, slowest: object = {}): GroupsAsked {
   const random = seededRandom(seed);
-  const peers = Array.from({ length: count }, (_, i) => ({
+  const peers = arrayOf(count, (i) => ({
     ...{ id: `p${i}`, memoryBytes: LAYER * (60 + 20 * random()) + 2.5e6, flopsPerSecond: 2e9 * 4 ** random() },
     ...{ uploadBytesPerSecond: 2e6 * 3 ** random(), downloadBytesPerSecond: 1e7 },
     ...(i === 0 ? slowest : {}),
@@ -32,7 +32,7 @@ function askedOf(seed: number, count: number, slowest: object = {}): GroupsAsked
 }
 
 /** Donors have no room alone. */
-const nobody = () => Number.POSITIVE_INFINITY;
+const nobody = () => Infinity;
 
 /** Whole steps of a pipeline in a round. */
 function stepsOf(asked: GroupsAsked, places: readonly number[]): number {
@@ -74,7 +74,7 @@ describe('pipelines by what they really take', () => {
     const asked = askedOf(seed, 5);
     const best = mostSteps(asked, [0, 1, 2, 3, 4]);
     const chains = chainsOf(asked, nobody);
-    const found = chains.reduce((sum, { places }) => sum + stepsOf(asked, places), 0);
+    const found = totalOf(chains, ({ places }) => stepsOf(asked, places));
     expect(best).toBeGreaterThan(5);
     expect(found).toBe(best);
     const members = chains.flatMap(({ places }) => places);

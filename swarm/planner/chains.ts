@@ -13,7 +13,7 @@
  * hundredth that the formula is off may be worth a whole step.
  */
 
-import { at, float, int, type Random, seededRandom } from '../base.ts';
+import { arrayOf, at, float, int, type Random, seededRandom, totalOf } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNERS, publishedBytes, saidBytes } from '../islands/ownerShares.ts';
 import { blocksOfStage, type Model, parameters } from '../model/model.ts';
@@ -58,7 +58,7 @@ const riskOf = (sessionSeconds: number): number => 1 / (sessionSeconds || SESSIO
 
 /** The chance that nobody of them has left by then. */
 export const chanceOfStaying = (sessions: readonly number[], seconds: number): number =>
-  Math.exp(-seconds * sessions.reduce((risk, session) => risk + riskOf(session), 0));
+  Math.exp(-seconds * totalOf(sessions, (session) => riskOf(session)));
 
 export const chanceOfAll = ({ peers }: ClusterCosts, places: readonly number[], seconds: number): number =>
   chanceOfStaying(
@@ -85,7 +85,7 @@ export function meetsOf(
   );
   const middle = times.sort((a, b) => a - b)[times.length >> 1] ?? 0;
   const waitedSeconds = Math.max(roundSeconds * WAITED_PART, middle);
-  const uploads = peers.reduce((sum, { upload }) => sum + upload, 0);
+  const uploads = totalOf(peers, ({ upload }) => upload);
   const groupSeconds = others === null ? publishedBytes(settings, parameters(model)) / uploads : 0;
   return { sent, received, waitedSeconds, groupSeconds };
 }
@@ -133,9 +133,9 @@ export function chainsOf(asked: GroupsAsked, alone: (place: number) => number, f
   const isBegun = from.length > 0;
   const begun = isBegun ? from.map(({ places }) => places) : beginning(asked, scale);
   const chains = withOthers(asked.costs, begun);
-  const room = scale.useful.reduce((sum, place) => sum + int(scale.roomy, place), 0) / scale.useful.length;
+  const room = totalOf(scale.useful, (place) => int(scale.roomy, place)) / scale.useful.length;
   const each = Math.min(MOST_TRIES_EACH, (TRIES_STAGE * asked.costs.model.layers) / room);
-  const tries = scale.useful.reduce((sum, place) => sum + (scale.bound([place]) > 0 ? ALONE_TRIES : each), 0);
+  const tries = totalOf(scale.useful, (place) => (scale.bound([place]) > 0 ? ALONE_TRIES : each));
   const count = Math.round(tries * (isBegun ? AGAIN : 1));
   return annealed(asked, scale, chains, count, isBegun ? COOLER * FIRST_TEMPERATURE : FIRST_TEMPERATURE).flatMap(
     (places) => (scale.worth(places) > 0 ? [{ places, layers: scale.layers(places) }] : []),
@@ -156,7 +156,7 @@ function annealed(
   /** Of all that is done, what each group more costs: a meeting is longer for it. */
   const share = meets.groupSeconds / (roundSeconds + meets.waitedSeconds);
   const isGroup = (index: number): number => (index !== last && at(chains, index).length > 0 ? 1 : 0);
-  let groups = [...chains.keys()].reduce((sum, index) => sum + isGroup(index), 0);
+  let groups = totalOf(chains.keys(), (index) => isGroup(index));
   let total = 0;
   const worth = new Float64Array(chains.length);
   const weighedBy = (weigh: Weigh): Weigh => {
@@ -414,7 +414,7 @@ export class Scale {
     const last = chain.length - 1;
     if (last < 0 || last >= MOST_STAGES) return 0;
     if (last === 0) return this.#aloneOf(at(chain, 0));
-    let [speed, slowest, line, way, room] = [0, Number.POSITIVE_INFINITY, 0, 0, 0];
+    let [speed, slowest, line, way, room] = [0, Infinity, 0, 0, 0];
     for (let stage = 0; stage <= last; stage++) {
       const place = at(chain, stage);
       const isEnd = stage === 0 || stage === last;
@@ -497,7 +497,7 @@ export class Scale {
       left -= own;
     }
     for (; left > 0; left--) {
-      let [best, soonest] = [-1, Number.POSITIVE_INFINITY];
+      let [best, soonest] = [-1, Infinity];
       for (let stage = 0; stage < chain.length; stage++) {
         const after = int(layers, stage) + 1;
         const { most: full, seconds } = at(rooms, stage);
@@ -522,7 +522,7 @@ export class Scale {
       const [a, b] = [at(chain, stage - 1), at(chain, stage)];
       const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
       const [one, other] = [at(peers, a), at(peers, b)];
-      const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
+      const limit = bytesPerSecond ?? Infinity;
       const [ours, theirs] = [sharedBy(stage - 1), sharedBy(stage)];
       const there = sampleBytes / Math.min(limit, one.upload, other.download / theirs);
       const home = sampleBytes / Math.min(limit, other.upload, one.download / ours);
@@ -558,7 +558,7 @@ function walkOf({ costs, overlaps }: GroupsAsked) {
     const members = chain.map((place) => at(alone, place));
     const draft = { ...way, groups: members.map(({ group }) => group), layers: [...layers.subarray(0, length)] };
     const layout = partOf(costs, draft);
-    if (layout === null) return Number.POSITIVE_INFINITY;
+    if (layout === null) return Infinity;
     const order = orders[length] ?? workOrder(layout, draft);
     const written = order.list ? order : { ...order, list: writtenOut(layout, order) };
     orders[length] = written;
@@ -586,7 +586,7 @@ function stageRoom(
   const peer = at(peers, place);
   const members = { places: [place], largest: Int32Array.of(1) };
   const inSlots = { slots: Int32Array.of(slots), gathered: 0, inHost: false } as const;
-  const column = () => new Float64Array(model.layers + 1).fill(Number.POSITIVE_INFINITY);
+  const column = () => new Float64Array(model.layers + 1).fill(Infinity);
   const [seconds, elements, twice] = [column(), column(), [[0]]];
   let most = 0;
   for (let layers = 1; layers <= model.layers; layers++) {
@@ -620,7 +620,7 @@ const wholeSteps = (steps: number): number => Math.floor(steps) + (steps % 1) **
 function withOthers({ peers }: ClusterCosts, chains: readonly Places[]): Places[] {
   const used = new Set(chains.flat());
   const idle = [...peers.keys()].filter((place) => !used.has(place));
-  return [...chains, ...Array.from({ length: EMPTY }, (): Places => []), idle];
+  return [...chains, ...arrayOf(EMPTY, (): Places => []), idle];
 }
 
 /** The second one comes last: the ends have the embedding and the head. */

@@ -43,7 +43,7 @@ describe('what is refused, in one sentence with the file and the field', () => {
       withFirst({ measured: { forwardSecondsPerLayer: [0], backwardSecondsPerLayer: [0, 1] } }),
       /peers\[0\]\.measured must be times above 0/,
     ],
-    [withFirst({ flopsPerSecond: Number.POSITIVE_INFINITY }), /flopsPerSecond must be a number above 0, not Infinity/],
+    [withFirst({ flopsPerSecond: Infinity }), /flopsPerSecond must be a number above 0, not Infinity/],
     [withFirst({ flopsPerSecond: 5e-324 }), /flopsPerSecond must be at least 1e-30, not 5e-324/],
     [withFirst({ memoryBytes: 1e308 }), /memoryBytes must be at most 1e\+30, not 1e\+308/],
     [{ peers: PEERS, links: { ...LINKS, pairs: [{ between: ['a', 'z'] }] } }, /pairs\[0\]\.between\[1\] .* not "z"/],

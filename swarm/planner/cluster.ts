@@ -3,7 +3,7 @@
  * Of several rules for one link the most exact wins (pairs, then regions, then default), field by field.
  */
 import { z } from 'zod';
-import { got, type Result, refusal, success } from '../base.ts';
+import { addToKey, got, type Result, refusal, success } from '../base.ts';
 import {
   expecting,
   fields,
@@ -158,7 +158,7 @@ const CAPS = ['uploadBytesPerSecond', 'downloadBytesPerSecond'] as const;
  */
 function sharedOut({ peers, links }: Read): Cluster {
   const counts = new Map<string, number>();
-  for (const line of peers.map(nameOf)) if (line !== undefined) counts.set(line, (counts.get(line) ?? 0) + 1);
+  for (const line of peers.map(nameOf)) if (line !== undefined) addToKey(counts, line, 1);
   return {
     links,
     peers: peers.map((read) => {

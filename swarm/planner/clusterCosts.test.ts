@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, invariant, peerId } from '../base.ts';
+import { arrayOf, at, invariant, peerId } from '../base.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
@@ -108,7 +108,7 @@ describe('lines that several peers share', () => {
   /** `homes` of so many; a layer and sample takes 1 s there and back; a sample takes a second over a home's line. */
   function clusterOf(...homes: readonly number[]) {
     const list = homes.flatMap((count, home) =>
-      Array.from({ length: count }, (_, index) => ({
+      arrayOf(count, (index) => ({
         ...{ id: `${'abcd'[home]}${index}`, memoryBytes: 1e8, line: `home ${home}` },
         ...{ uploadBytesPerSecond: SAMPLE_BYTES },
         measured: { forwardSecondsPerLayer: [0.4], backwardSecondsPerLayer: [0.6] },

@@ -4,7 +4,7 @@
  * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
  * What goes from peer to peer costs by the lines of both (ByteFlow), which several peers may share.
  */
-import { at, got, invariant, type PeerId, peerId } from '../base.ts';
+import { addToKey, arrayOf, at, got, invariant, type PeerId, peerId, pushToKey, totalOf } from '../base.ts';
 import {
   type Batch,
   type BufferLimit,
@@ -19,7 +19,7 @@ import {
 } from '../memory/bufferLimits.ts';
 import { type StageSize, slotName, stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
-import { endOf, runRowsOf } from '../model/program.ts';
+import { endOf, lowWidth, runRowsOf } from '../model/program.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { type PlanLine, takesTurns, wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
@@ -31,7 +31,7 @@ import { type Cluster, type ClusterLink, type ClusterPeer, linkTable, type Share
 import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';
 import { type Curve, curveAt, extended } from './sizing.ts';
 
-/** With a peak rate alone: a gradient of the input and one of the weights. */
+/** A gradient of the input and one of the weights. */
 const BACKWARD_FORWARDS = 2;
 /** AdamW reads and writes its state: about so many FLOPs an element. */
 const UPDATE_FLOPS = 16;
@@ -116,9 +116,9 @@ export interface PlannedPeer {
 
 /** What a peer's line gives to a link: what goes to another one behind the same router does not go over it. */
 export const uploadTo = ({ upload, line }: PlannedPeer, { line: other }: PlannedPeer): number =>
-  line !== null && line.name === other?.name ? (line.upload ?? Number.POSITIVE_INFINITY) : upload;
+  line !== null && line.name === other?.name ? (line.upload ?? Infinity) : upload;
 export const downloadFrom = ({ download, line }: PlannedPeer, { line: other }: PlannedPeer): number =>
-  line !== null && line.name === other?.name ? (line.download ?? Number.POSITIVE_INFINITY) : download;
+  line !== null && line.name === other?.name ? (line.download ?? Infinity) : download;
 
 export interface StageShape {
   readonly first: boolean;
@@ -148,11 +148,14 @@ function seenRows(sequence: number, window: number | null): number {
   return most - (most * (most - 1)) / (2 * sequence);
 }
 
+/** Of a linear row without its adapter. */
+const ownFlops = ({ inWidth, outWidth }: Extract<Operation, { op: 'linear' }>): number => 2 * inWidth * outWidth;
+
 /** Multiply-adds counted twice, of one row of a micro-batch. */
 function rowFlops(operation: Operation, sequence: number): number {
   switch (operation.op) {
     case 'linear':
-      return 2 * operation.inWidth * operation.outWidth;
+      return ownFlops(operation) + 2 * lowWidth(operation) * (operation.inWidth + operation.outWidth);
     case 'attention':
       return 4 * seenRows(sequence, operation.window) * operation.heads * operation.headWidth;
     case 'crossEntropy':
@@ -170,7 +173,7 @@ function rowFlops(operation: Operation, sequence: number): number {
 }
 
 const flops = (rows: readonly Operation[], sequence: number): number =>
-  rows.reduce((sum, row) => sum + rowFlops(row, sequence), 0) * sequence;
+  totalOf(rows, (row) => rowFlops(row, sequence)) * sequence;
 
 export function clusterCosts(problem: ClusterProblem) {
   const { model, batch, cluster, without, planeBytes = 0 } = problem;
@@ -227,6 +230,14 @@ export function clusterCosts(problem: ClusterProblem) {
       return beyond * ((layers - recomputed) * slots + Math.min(recomputed, 1));
     },
   };
+}
+
+/** A backward in forwards, with a peak rate alone: of weights that stand no gradient is made. */
+function backwardForwards(problem: ClusterProblem): number {
+  const { model, batch } = problem;
+  if (!model.standing) return BACKWARD_FORWARDS;
+  const own = model.layer(0).reduce((sum, row) => (row.op === 'linear' ? sum + ownFlops(row) : sum), 0);
+  return BACKWARD_FORWARDS - (own * batch.sequence) / layerFlopsOf(problem);
 }
 
 const layerFlopsOf = ({ model, batch: { sequence } }: ClusterProblem): number =>
@@ -299,7 +310,7 @@ function linkCosts(cluster: Cluster, peers: readonly PlannedPeer[]) {
 }
 
 const isLimited = ({ buffers: { bufferBytes, bindingBytes } }: PlannedPeer): boolean =>
-  Math.min(bufferBytes, bindingBytes) < Number.POSITIVE_INFINITY;
+  Math.min(bufferBytes, bindingBytes) < Infinity;
 const limitsOf = (peers: readonly PlannedPeer[]): BufferLimits =>
   new Map(peers.filter(isLimited).map(({ id, buffers }) => [id, buffers]));
 
@@ -317,12 +328,12 @@ function plannedPeer(problem: ClusterProblem, peer: ClusterPeer): PlannedPeer {
     buffers: bufferLimitOf(peer),
     region: peer.region ?? '',
     sessionSeconds: peer.meanSessionSeconds ?? 0,
-    upload: peer.uploadBytesPerSecond ?? Number.POSITIVE_INFINITY,
-    download: peer.downloadBytesPerSecond ?? Number.POSITIVE_INFINITY,
+    upload: peer.uploadBytesPerSecond ?? Infinity,
+    download: peer.downloadBytesPerSecond ?? Infinity,
     line: peer.line ?? null,
     // Past the table by its last slope; one entry scales in proportion.
     forward: extended(measured?.forwardSecondsPerLayer ?? [single], 2),
-    backward: extended(measured?.backwardSecondsPerLayer ?? [BACKWARD_FORWARDS * single], 2),
+    backward: extended(measured?.backwardSecondsPerLayer ?? [backwardForwards(problem) * single], 2),
     activation: measured?.memoryBytesPerLayer ? extended(measured.memoryBytesPerLayer, 2) : null,
     compute: computes?.get(id) ?? null,
     serverSeconds: serverSeconds?.get(id) ?? 0,
@@ -406,7 +417,7 @@ class StageMemory {
       (shape.last ? 2 : 0) +
       PRECISION_FLAG[kept.compute ?? 'either'] +
       (kept.keepsMade ? KEEPS_FLAG : 0);
-    const written = kept.wires.reduce((sum, each) => sum + ALL_FLAGS * 2 ** WIRE_ENCODINGS.indexOf(each), 0);
+    const written = totalOf(kept.wires, (each) => ALL_FLAGS * 2 ** WIRE_ENCODINGS.indexOf(each));
     const most = this.#model.layers + 1;
     const key = ((samples * most + shape.layers) * most + recomputed) * ALL_FLAGS * 2 ** WIRE_ENCODINGS.length;
     const found = this.#known.get(key + written + flags) ?? this.#workOut(shape, samples, recomputed, kept);
@@ -437,7 +448,7 @@ class StageMemory {
     // A middle stage of all layers, which is asked for as a measure, has the first one's bytes where there is no other room.
     const from = first ? 0 : last ? all - layers : Math.min(1, all - layers);
     invariant(from + layers <= all, 'a stage has layers of the model');
-    const recompute = Array.from({ length: recomputed }, (_, index) => from + index);
+    const recompute = arrayOf(recomputed, (index) => from + index);
     const size = { layers: [from, from + layers] as const, samples, sequence, recompute, wires, keepsMade, slots: 1 };
     let [most, slot] = [0, 0];
     for (const compute of kept.compute ? [kept.compute] : this.#either) {
@@ -454,12 +465,11 @@ class StageMemory {
   }
 }
 
-const bytesOf = (buffers: ReturnType<typeof stageBuffers>): number =>
-  buffers.reduce((sum, { bytes }) => sum + bytes, 0);
+const bytesOf = (buffers: ReturnType<typeof stageBuffers>): number => totalOf(buffers, ({ bytes }) => bytes);
 
 /** As a cluster file says it: who does not say what it binds binds whole buffers. */
 export const bufferLimitOf = ({
-  bufferBytes = Number.POSITIVE_INFINITY,
+  bufferBytes = Infinity,
   bindingBytes = bufferBytes,
 }: Pick<ClusterPeer, 'bufferBytes' | 'bindingBytes'>): BufferLimit => ({ bufferBytes, bindingBytes });
 
@@ -507,7 +517,7 @@ export function flow(): ByteFlow {
       row = new Map();
       table.set(own, row);
     }
-    row.set(other, (row.get(other) ?? 0) + bytes);
+    addToKey(row, other, bytes);
   };
   const total = (row: ReadonlyMap<number, number> = NOTHING): number => {
     let sum = 0;
@@ -540,7 +550,7 @@ export function flowSeconds(costs: ClusterCosts, place: number, sent: ByteFlow, 
     let [latency, seconds] = [0, 0];
     for (const [other, bytes] of bytesOf) {
       const { latencySeconds, bytesPerSecond } = costs.linkAt(place, other);
-      const [peer, most] = [costs.peers[other], bytesPerSecond ?? Number.POSITIVE_INFINITY];
+      const [peer, most] = [costs.peers[other], bytesPerSecond ?? Infinity];
       latency = Math.max(latency, latencySeconds);
       seconds += bytes / Math.min(own && peer ? cap(own, peer) / parts : 0, most);
     }
@@ -583,7 +593,7 @@ export function sharedAmong(costs: ClusterCosts, places: Iterable<number>): Clus
   const counts = new Map<string, number>();
   for (const place of new Set(places)) {
     const line = costs.peers[place]?.line;
-    if (line) counts.set(line.name, (counts.get(line.name) ?? 0) + 1);
+    if (line) addToKey(counts, line.name, 1);
   }
   const key = JSON.stringify([...counts].sort());
   const own = known.get(costs) ?? new Map<string, ClusterCosts>();
@@ -621,8 +631,7 @@ export function withTurns(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow): 
   for (const peer of peers(plan)) {
     const place = costs.placeOf(peer);
     const line = costs.peers[place]?.line;
-    if (line && outside(costs, place, pipeline).length > 0)
-      groups.set(line.name, [...(groups.get(line.name) ?? []), peer]);
+    if (line && outside(costs, place, pipeline).length > 0) pushToKey(groups, line.name, peer);
   }
   const lines = [...groups.values()].filter(({ length }) => length > 1);
   return lines.length === 0 ? null : { ...plan, lines };
@@ -652,10 +661,7 @@ export function turnLines(costs: ClusterCosts, { lines = [], ...plan }: Plan, pi
       const { upload, line: shared } = at(costs.peers, place);
       const reached = [...pipeline.from(place).keys()].filter((other) => !mates.has(other));
       return reached.map((other) =>
-        Math.min(
-          upload * (shared?.sharers ?? 1),
-          costs.linkAt(place, other).bytesPerSecond ?? Number.POSITIVE_INFINITY,
-        ),
+        Math.min(upload * (shared?.sharers ?? 1), costs.linkAt(place, other).bytesPerSecond ?? Infinity),
       );
     });
     const isKnown = places.every((place) => at(costs.peers, place).line !== null);

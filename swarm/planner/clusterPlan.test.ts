@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { invariant, peerId, type Result, seededRandom } from '../base.ts';
+import { arrayOf, invariant, peerId, type Result, seededRandom, total, totalOf } from '../base.ts';
 import { predictedBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { planSchema, problems } from '../plan/plan.ts';
@@ -114,7 +114,7 @@ describe('a plan for a cluster', () => {
       cluster.peers.map(({ id }) => peerId(id)),
     );
     const sent = (problem: ClusterProblem): number =>
-      [...forecast(clusterCosts(problem), split).peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+      totalOf(forecast(clusterCosts(problem), split).peers.values(), ({ sentBytes }) => sentBytes);
     const elements = batch.sequence * model.width;
     const less = 4 * elements - packedBytes(wire, elements);
     expect(sent(problemOf(cluster)) - sent(problem)).toBe(2 * 2 * batch.samples * less);
@@ -161,12 +161,12 @@ describe('a plan for a cluster', () => {
   });
 
   it('takes at most 1.10 times the best of all orders, cuts and sizes on average', () => {
-    const ratios = Array.from({ length: IS_LONG ? 24 : 12 }, (_, index) => {
+    const ratios = arrayOf(IS_LONG ? 24 : 12, (index) => {
       const cluster = smallCluster(seededRandom(100 + index), 2 + (index % 4));
       const found = step(quick(cluster));
       return found / leastStepSeconds(clusterCosts(problemOf(cluster)), found);
     });
-    expect(ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length).toBeLessThanOrEqual(1.1);
+    expect(total(ratios) / ratios.length).toBeLessThanOrEqual(1.1);
     expect(Math.max(...ratios)).toBeLessThanOrEqual(1.25);
   });
 
@@ -300,7 +300,7 @@ describe('a plan for a cluster', () => {
     const kept = new Map<string, number>();
     for (const { shards } of plan.state)
       for (const { peer, range } of shards) kept.set(peer, (kept.get(peer) ?? 0) + range[1] - range[0]);
-    const all = [...kept.values()].reduce((sum, own) => sum + own, 0);
+    const all = total(kept.values());
     expect(kept.get('p0')).toBeGreaterThan(0.9 * all);
   });
 
@@ -351,7 +351,7 @@ describe('a plan for a cluster', () => {
   });
 
   it('begins with the plan in force: what is found at once is no worse', () => {
-    const peers = Array.from({ length: 9 }, (_, index) => ({
+    const peers = arrayOf(9, (index) => ({
       ...{ id: `p${index}`, memoryBytes: 1e8, flopsPerSecond: 1e7 * (1 + index) },
       ...{ uploadBytesPerSecond: 1e6, downloadBytesPerSecond: 1e6 },
     }));
@@ -368,7 +368,7 @@ describe('a plan for a cluster', () => {
 
   it('64 peers in 4 regions: every one is placed or told why not, twice as fast as placed by chance', () => {
     const names = ['or', 'va', 'jp', 'de'];
-    const peers = Array.from({ length: 64 }, (_, index) => ({
+    const peers = arrayOf(64, (index) => ({
       id: `p${index}`,
       memoryBytes: 1e8,
       flopsPerSecond: 1e7 * (1 + (index % 5)),
@@ -386,13 +386,13 @@ describe('a plan for a cluster', () => {
     expect(problems(model, problem.batch, found.value.plan)).toEqual([]);
     const costs = clusterCosts(problem);
     const random = seededRandom(5);
-    const byChance = Array.from({ length: 5 }, () => {
+    const byChance = arrayOf(5, () => {
       const groups: number[][] = [[], [], [], []];
       for (const place of costs.peers.keys()) groups[Math.floor(4 * random())]?.push(place);
       const drafted = planOf(costs, { groups, layers: [1, 1, 1, 1], microBatches: 64, schedule: '1f1b' });
-      return drafted === null ? Number.POSITIVE_INFINITY : forecast(costs, drafted.plan).stepSeconds;
+      return drafted === null ? Infinity : forecast(costs, drafted.plan).stepSeconds;
     });
-    const mean = byChance.reduce((sum, seconds) => sum + seconds, 0) / byChance.length;
+    const mean = total(byChance) / byChance.length;
     expect(mean / found.value.predicted.stepSeconds).toBeGreaterThan(2);
   });
 });
@@ -402,10 +402,9 @@ describe('plans of two clusters that are compared', () => {
   const DRAFTS = 200;
   const SEEDS = IS_LONG ? 500 : 2;
 
-  const step = (found: Result<ClusterPlan>): number =>
-    found.ok ? found.value.predicted.stepSeconds : Number.POSITIVE_INFINITY;
+  const step = (found: Result<ClusterPlan>): number => (found.ok ? found.value.predicted.stepSeconds : Infinity);
 
-  it.each(Array.from({ length: SEEDS }, (_, index) => index + 1))(
+  it.each(arrayOf(SEEDS, (index) => index + 1))(
     'beside each other, no cluster is slower for a peer, memory or a faster link more: seed %i',
     { timeout: 120_000 },
     async (seed) => {

@@ -303,8 +303,7 @@ function idleReasons(search: Search, best: Candidate): ClusterPlan['idle'] {
     const found = [...search.byStages.values()].filter(({ draft }) => uses(draft, place));
     const step = Math.min(...[...tried, ...found].map(({ seconds }) => seconds));
     const links = `a sample needs ${seconds(slowestHop(costs, best, peer))} over its links, and ${seconds(costs.slowness(peer))} in each layer`;
-    if (step === Number.POSITIVE_INFINITY)
-      return { peer: peer.id, reason: `no plan found is faster with it: ${links}` };
+    if (step === Infinity) return { peer: peer.id, reason: `no plan found is faster with it: ${links}` };
     const verdict =
       step > now
         ? `with it the shortest step found takes ${seconds(step)} instead of ${seconds(now)}`
@@ -326,10 +325,10 @@ function withOneLaneMore(search: Search, { draft }: Candidate, place: number): J
 
 /** An activation of one sample to the nearest peer of the plan. */
 function slowestHop(costs: ClusterCosts, best: Candidate, peer: PlannedPeer): number {
-  let least = Number.POSITIVE_INFINITY;
+  let least = Infinity;
   for (const id of best.memory.keys()) {
     const { latencySeconds, bytesPerSecond } = costs.link(peer.id, id);
-    const rate = Math.min(bytesPerSecond ?? Number.POSITIVE_INFINITY, peer.upload, peer.download);
+    const rate = Math.min(bytesPerSecond ?? Infinity, peer.upload, peer.download);
     least = Math.min(least, latencySeconds + costs.sampleBytes / rate);
   }
   return least;
@@ -401,8 +400,7 @@ export function sharedElements(costs: ClusterCosts, peer: PlannedPeer, kept: num
 function withSharedUpdates(costs: ClusterCosts, plan: Plan): Plan | null {
   if (!costs.givesMainMemory || hasMatrices(costs.model)) return null;
   const bare = forecast(costs, plan).stepSeconds;
-  const seconds = (of: Plan): number =>
-    memoryWithin(costs, of) ? forecast(costs, of).stepSeconds : Number.POSITIVE_INFINITY;
+  const seconds = (of: Plan): number => (memoryWithin(costs, of) ? forecast(costs, of).stepSeconds : Infinity);
   let [best, least] = [plan, bare];
   // A cut shard takes more of a GPU than a whole one in its place: where that has no room, whole ones go.
   for (const [isHidden, mayCut] of [

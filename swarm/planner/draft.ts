@@ -2,7 +2,7 @@
  * A draft (layout.ts) judged: whether its peers' memory holds it, and what its step takes, in numbers alone. And the plan that
  * it stands for, of which is known to the byte what its peers allocate.
  */
-import { at, got, type PeerId, type Range } from '../base.ts';
+import { addToKey, arrayOf, at, got, type PeerId, type Range, total, totalOf } from '../base.ts';
 import { hostBytes, shardBuffers, stagesOfPeer, wiresOf } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
 import { withStateWire } from '../plan/codedState.ts';
@@ -68,7 +68,7 @@ function fitDraft(costs: ClusterCosts, draft: Draft, [layout, order]: Laid): Fit
     return fitStage(costs, own, load, draft.placement, keepers);
   });
   return {
-    missingBytes: fitted.reduce((sum, { missingBytes }) => sum + missingBytes, 0),
+    missingBytes: totalOf(fitted, ({ missingBytes }) => missingBytes),
     missing: fitted.map(({ missingBytes }) => missingBytes),
     lacking: fitted.map(({ lacking }) => lacking),
     hasExcess: fitted.some(({ excess }) => excess > 0),
@@ -88,7 +88,7 @@ const MOST_IN_FLIGHT = 1_024;
 export function judgeDraft(
   all: ClusterCosts,
   sketch: Sketch,
-  { mayGather = all.gathers, limit = Number.POSITIVE_INFINITY }: Partial<Looked> = {},
+  { mayGather = all.gathers, limit = Infinity }: Partial<Looked> = {},
 ): Judged | null {
   const {
     groups,
@@ -105,14 +105,14 @@ export function judgeDraft(
   const layers = sketch.layers ?? evenLayers(costs, sketch, most);
   const { gathered, layered } = PLAIN;
   let draft: Draft = { groups, layers, microBatches, schedule, warmup, placement, keepers, inHost, gathered, layered };
-  if (limit < Number.POSITIVE_INFINITY && busySeconds(costs, draft) > limit) return null;
+  if (limit < Infinity && busySeconds(costs, draft) > limit) return null;
   const layout = partOf(costs, draft);
   const whole = layout && wholeOf(costs, draft, layout);
   if (layout === null || whole === null || isHopeless(costs, draft, whole, { mayGather, limit })) return null;
   const laid = [layout, workOrder(layout, draft)] as const;
   let fit = fitDraft(costs, draft, laid);
   if (!sketch.layers && !fit.hasExcess)
-    [draft, fit] = withinMemory(costs, draft, laid, fit, mayGather ? Number.POSITIVE_INFINITY : limit);
+    [draft, fit] = withinMemory(costs, draft, laid, fit, mayGather ? Infinity : limit);
   let best = timed(costs, draft, laid, fit, limit);
   if (!mayGather || !fit.lacking.some((bytes) => bytes > 1)) return best;
   for (const [tried, its] of [[draft, laid] as const, ...together(costs, draft)]) {
@@ -141,7 +141,7 @@ function together(costs: ClusterCosts, draft: Draft): (readonly [Draft, Laid])[]
 function timed(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit, limit: number): Judged | null {
   const { missingBytes, hosted } = fit;
   const isHosted = hosted.size > 0;
-  if (missingBytes > 0) return { draft, seconds: Number.POSITIVE_INFINITY, missingBytes, isHosted };
+  if (missingBytes > 0) return { draft, seconds: Infinity, missingBytes, isHosted };
   const seconds = secondsOf(costs, draft, laid, fit, limit);
   return seconds > limit ? null : { draft, seconds, missingBytes, isHosted };
 }
@@ -170,13 +170,13 @@ interface Looked {
 
 /** Whether it certainly takes longer than the limit, or its stages have no room for all layers. */
 function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGather, limit }: Looked): boolean {
-  if (limit === Number.POSITIVE_INFINITY) return false;
+  if (limit === Infinity) return false;
   const isWhole = !mayGather && draft.keepers.length === 0;
   if (leastSeconds(costs, draft, layout, { withState: isWhole, limit }) > limit) return true;
   if (!isWhole) return false;
   const { stages } = layout;
   const most = stages.map((members, stage) => mostLayers(costs, members, stage === 0, stage === stages.length - 1));
-  return most.includes(0) || most.reduce((sum, layers) => sum + layers, 0) < costs.model.layers;
+  return most.includes(0) || total(most) < costs.model.layers;
 }
 
 /** Where the GPUs of a stage lack memory and its links are fast it gathers its layers, two at a time or one. */
@@ -200,13 +200,13 @@ function evenLayers(costs: ClusterCosts, { groups, microBatches }: Sketch, most:
   const { samples } = costs.batch;
   const size = microBatches === 'sized' ? 1 : Math.ceil(samples / microBatches);
   const seconds = groups.map((group, stage) => {
-    const speed = group.reduce((sum, place) => sum + 1 / costs.passSeconds(at(costs.peers, place), size), 0);
+    const speed = totalOf(group, (place) => 1 / costs.passSeconds(at(costs.peers, place), size));
     const [first, last] = [stage === 0, stage === groups.length - 1];
     return (layers: number): number => costs.stageLayers({ first, last, layers }) / speed;
   });
   const layers = groups.map(() => 1);
   for (let left = costs.model.layers - groups.length; left > 0; left--) {
-    let [best, least] = [-1, Number.POSITIVE_INFINITY];
+    let [best, least] = [-1, Infinity];
     for (const [stage, own] of layers.entries()) {
       const after = at(seconds, stage)(own + 1);
       if (own < at(most, stage) && after < least) [best, least] = [stage, after];
@@ -225,10 +225,10 @@ function withinMemory(costs: ClusterCosts, draft: Draft, laid: Laid, fit: Fit, l
   while (now.missingBytes > 0) {
     for (const [stage, bytes] of now.missing.entries())
       if (bytes > 0) most[stage] = Math.min(at(most, stage), at(tried.layers, stage) - 1);
-    const room = most.reduce((sum, layers) => sum + layers, 0);
+    const room = total(most);
     if (room < costs.model.layers || most.includes(0)) break;
     tried = { ...draft, layers: evenLayers(costs, draft, most) };
-    if (limit < Number.POSITIVE_INFINITY && busySeconds(costs, tried) > limit) break;
+    if (limit < Infinity && busySeconds(costs, tried) > limit) break;
     now = fitDraft(costs, tried, laid);
     if (now.missingBytes < least.missingBytes) [best, least] = [tried, now];
   }
@@ -279,7 +279,7 @@ export function planOf(all: ClusterCosts, sketch: CutSketch): Drafted | null {
       return {
         peer: at(costs.peers, place).id,
         microBatches,
-        samples: microBatches.reduce((sum, id) => sum + at(layout.sizes, id), 0),
+        samples: totalOf(microBatches, (id) => at(layout.sizes, id)),
         recompute: firstLayers(layers, at(at(recomputed, stage), lane)),
       };
     });
@@ -326,7 +326,7 @@ export function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: read
   return model.blocks.map(({ name, elements }) => {
     const parts = [...at(shares, homeStage(plan, name))];
     const units = Math.ceil(elements / SHARD_ALIGNMENT);
-    const whole = parts.reduce((sum, [, share]) => sum + share, 0);
+    const whole = totalOf(parts, ([, share]) => share);
     let reached = 0;
     let before = 0;
     const shards = parts.flatMap(([place, share], index) => {
@@ -354,7 +354,7 @@ export function stateOf({ model, peers }: ClusterCosts, plan: Plan, shares: read
 function pieces([from, to]: Range, most: number): Range[] {
   const count = Math.max(1, Math.ceil((to - from) / most));
   const end = (index: number): number => from + Math.round(((to - from) * index) / count);
-  return Array.from({ length: count }, (_, index): Range => [end(index), end(index + 1)]);
+  return arrayOf(count, (index): Range => [end(index), end(index + 1)]);
 }
 
 /** What each peer of a plan allocates, buffer by buffer, and what it says it needs beyond that. `wires`: of every link, in place of the plan's. */
@@ -517,7 +517,7 @@ function seatedOnce(costs: ClusterCosts, plan: Plan): Pick<Draft, 'groups' | 'la
   const layers = new Map<number, number>();
   for (const [stage, own] of plan.stages.entries()) {
     const place = costs.placeOf(owner(plan, stage, first?.id ?? 0));
-    layers.set(place, (layers.get(place) ?? 0) + layersIn(own));
+    addToKey(layers, place, layersIn(own));
   }
   return { groups: [...layers.keys()].map((place) => [place]), layers: [...layers.values()] };
 }

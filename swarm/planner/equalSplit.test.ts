@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, peerId, seededRandom } from '../base.ts';
+import { at, peerId, seededRandom, totalOf } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { keepersOf, owner, type Plan, peers, problems } from '../plan/plan.ts';
 import { scheduleProblems } from '../schedule/check.ts';
@@ -288,7 +288,10 @@ describe('where a run with islands may cut shards', () => {
     const run = { samples: 4, islands: islands(300) };
     const plan = equalSplit(wide, 4, [a]);
     const bytes = (kept: Plan['state']): number =>
-      kept.flatMap(({ shards }) => shards).reduce((sum, { range: [from, to] }) => sum + 16 * (to - from), 0);
+      totalOf(
+        kept.flatMap(({ shards }) => shards),
+        ({ range: [from, to] }) => 16 * (to - from),
+      );
     const placed = withReplicas({
       ...{ model: wide, plan, count: 1, candidates: [a, b], before: null, islands: run.islands },
       roomBytes: (peer, kept) => (peer === a ? 1e9 : 16 * 5_000) - bytes(kept),

@@ -9,7 +9,7 @@
  * equal layers are better as two stages of three lanes (all six busy) than as four stages (two of them with two lanes,
  * which then wait for the other two).
  */
-import { at, evenRanges, invariant, type PeerId, peerId, type Range } from '../base.ts';
+import { arrayOf, at, evenRanges, invariant, type PeerId, peerId, type Range, total, totalOf } from '../base.ts';
 import { predictedBytes } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
 import { layerBlock, type Model } from '../model/model.ts';
@@ -112,7 +112,7 @@ function seat(peers: readonly PeerId[], shape: Shape, options: SplitOptions): Pl
     const isAgain = schedule === 'varuna' && stage < layers.length - 1;
     const members = at(crews, stage).map(({ peer, carried }) => ({
       ...{ peer, microBatches: carried.map(({ id }) => id), recompute: isAgain ? firstLayers(range) : [] },
-      samples: carried.reduce((sum, one) => sum + sizeOf(one), 0),
+      samples: totalOf(carried, (one) => sizeOf(one)),
     }));
     return { layers: range, members };
   });
@@ -120,7 +120,7 @@ function seat(peers: readonly PeerId[], shape: Shape, options: SplitOptions): Pl
 }
 
 function lanesWith(peers: readonly PeerId[], { lanes, microBatches }: Shape): ReturnType<typeof ownedCrews> {
-  const firstLane = lanes.map((_, stage) => lanes.slice(0, stage).reduce((sum, count) => sum + count, 0));
+  const firstLane = lanes.map((_, stage) => total(lanes.slice(0, stage)));
   return lanes.map((count, stage) => {
     const from = firstLane[stage] ?? 0;
     const hands = deal(microBatches, count);
@@ -142,7 +142,7 @@ function shapeOf(model: SplitModel, samples: number, donors: number, options: Sp
   if (options.stages !== undefined) return evenShape(model, samples, donors, Math.min(options.stages, donors), options);
   if (donors <= model.layers) return evenShape(model, samples, donors, donors, options);
   const mostLanes = options.microBatches ?? samples;
-  const counts = Array.from({ length: model.layers }, (_, index) => model.layers - index)
+  const counts = arrayOf(model.layers, (index) => model.layers - index)
     .filter((stages) => (stages > 1 || model.layers === 1) && Math.ceil(donors / stages) <= mostLanes)
     .map((stages) => evenShape(model, samples, donors, stages, options));
   return counts.reduce((best, next) => (stepCost(model, next) < WORTHWHILE * stepCost(model, best) ? next : best));
@@ -198,7 +198,7 @@ function cost({ layers: all, blocks: trained, standing: blocks = trained }: Spli
 function stepCost(model: SplitModel, { layers, lanes, microBatches }: Shape): number {
   const largest = Math.max(...microBatches.map(sizeOf));
   const costs = layers.map((range) => cost(model, range));
-  const through = costs.reduce((sum, one) => sum + one * largest, 0);
+  const through = totalOf(costs, (one) => one * largest);
   const times = costs.map((one, stage) => {
     const busiest = Math.max(...deal(microBatches, lanes[stage] ?? 1).map(({ samples }) => samples));
     return one * busiest + through - one * largest;
@@ -211,7 +211,7 @@ function stepCost(model: SplitModel, { layers, lanes, microBatches }: Shape): nu
  * It depends on the number of lanes alone, so stages with as many lanes hand each micro-batch on along one lane.
  */
 function deal(microBatches: readonly MicroBatch[], lanes: number): { microBatches: MicroBatch[]; samples: number }[] {
-  const hands = Array.from({ length: lanes }, () => ({ microBatches: [] as MicroBatch[], samples: 0 }));
+  const hands = arrayOf(lanes, () => ({ microBatches: [] as MicroBatch[], samples: 0 }));
   for (const microBatch of microBatches) {
     const least = hands.reduce((best, hand) => (hand.samples < best.samples ? hand : best));
     least.microBatches.push(microBatch);
@@ -313,7 +313,7 @@ function ownedProblem(
 
 const chimeraAdvice = (donors: number): string =>
   donors % 2 === 0
-    ? `--pairs ${Array.from({ length: donors / 2 }, (_, index) => index + 1)
+    ? `--pairs ${arrayOf(donors / 2, (index) => index + 1)
         .filter((pairs) => (donors / 2) % pairs === 0)
         .join(' or ')} would do`
     : `${donors - 1 > 0 ? `${donors - 1} or ` : ''}${donors + 1} would do`;

@@ -197,7 +197,7 @@ function reliefs(problem: FitProblem): readonly ((plan: Plan) => Plan)[] {
   const onGpus = [(plan: Plan): Plan => plan, smaller];
   if (hosts === undefined || hosts.size === 0) return onGpus;
   const lacks = (plan: Plan, peer: PeerId): number =>
-    plannedBytes(model, plan, peer, batch) - (caps.get(peer) ?? Number.POSITIVE_INFINITY);
+    plannedBytes(model, plan, peer, batch) - (caps.get(peer) ?? Infinity);
   const inHost = (plan: Plan): Plan =>
     inMainMemory(plan, peersOf(plan), { lacks, hosts, mayCut: mayCutAnywhere(problem) });
   return [...onGpus, inHost, (plan) => inHost(smaller(plan))];
@@ -218,7 +218,7 @@ function recomputing({ model, batch, caps }: FitProblem, plan: Plan): Plan {
   let relieved = plan;
   for (const [index, { members, layers }] of plan.stages.entries()) {
     for (const { peer } of members) {
-      const cap = caps.get(peer) ?? Number.POSITIVE_INFINITY;
+      const cap = caps.get(peer) ?? Infinity;
       for (let count = 1; count <= layers[1] - layers[0]; count++) {
         if (plannedBytes(model, relieved, peer, batch) <= cap) break;
         relieved = recomputingFirst(relieved, index, peer, count);
@@ -262,11 +262,7 @@ function shifted(problem: FitProblem, options: SplitOptions, relief: (plan: Plan
 function moveLayer(problem: FitProblem, plan: Plan, cuts: readonly Range[], { worst }: Shortage): Range[] | null {
   const { model, batch, caps } = problem;
   const room = plan.stages.map(({ members }) =>
-    Math.min(
-      ...members.map(
-        ({ peer }) => (caps.get(peer) ?? Number.POSITIVE_INFINITY) - plannedBytes(model, plan, peer, batch),
-      ),
-    ),
+    Math.min(...members.map(({ peer }) => (caps.get(peer) ?? Infinity) - plannedBytes(model, plan, peer, batch))),
   );
   const sizes = cuts.map(([first, end]) => end - first);
   // Of its stages the one with the most layers.
@@ -278,7 +274,7 @@ function moveLayer(problem: FitProblem, plan: Plan, cuts: readonly Range[], { wo
   // Of stages with as much room the one with the fewest layers.
   const to = room.reduce((best, bytes, stage) => {
     if (stage === from) return best;
-    const known = room[best] ?? Number.NEGATIVE_INFINITY;
+    const known = room[best] ?? -Infinity;
     const isRoomier = bytes > known || (bytes === known && at(sizes, stage) < at(sizes, best));
     return best < 0 || isRoomier ? stage : best;
   }, -1);

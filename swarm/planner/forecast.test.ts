@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, peerId } from '../base.ts';
+import { at, peerId, totalOf } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { formatAction } from '../schedule/action.ts';
 import { firstLayers, recomputing } from '../schedule/recompute.ts';
@@ -67,7 +67,7 @@ test('a step is predicted with the report on its way to the server, and the comm
 
 test('who keeps state and computes nothing is waited for: its slices after the work, its values after the update', () => {
   const split = equalSplit(model, batch.samples, [A], { microBatches: 1 });
-  const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
+  const elements = totalOf(model.blocks, (block) => block.elements);
   const state = split.state.map(({ block, shards }) => ({
     block,
     shards: shards.map(({ range }) => ({ peer: B, range, replicas: [] })),

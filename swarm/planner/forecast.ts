@@ -10,7 +10,7 @@
  * those who hand it something, which is on the safe side.
  * Whoever looks at a step sees the same parts: what goes beside its work is said in the words of measured spans.
  */
-import { at, float, got, int, overlap, type PeerId, type Range } from '../base.ts';
+import { addToKey, at, float, got, int, overlap, type PeerId, pushToKey, type Range, totalOf } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
@@ -180,7 +180,7 @@ function withExchange(
     committed = Math.max(committed, reportedSeconds + summed + peer.serverSeconds);
     mostSlices = Math.max(mostSlices, reduce + summed);
     after = Math.max(after, peer.serverSeconds + updated + passed + (awaited ?? 0));
-    const sent = [pipeline, gathers.sent, slices, values, copies].reduce((sum, flow) => sum + flow.sentBy(place), 0);
+    const sent = totalOf([pipeline, gathers.sent, slices, values, copies], (flow) => flow.sentBy(place));
     found.set(peer.id, { busySeconds: busy + Math.max(onGpu, onHost), sentBytes: sent });
   };
   for (const [index, id] of graph.peers.entries()) {
@@ -293,7 +293,7 @@ function linkCosts(
     if (shared.lineOf.has(place)) continue;
     const others = [...pipeline.from(place).keys()];
     const most = (other: number) => Math.min(costs.linkAt(place, other).bytesPerSecond ?? upload, download(other));
-    if (others.length === 0 || upload === Number.POSITIVE_INFINITY || gathers.sent.partners(place) > 0) continue;
+    if (others.length === 0 || upload === Infinity || gathers.sent.partners(place) > 0) continue;
     if (others.every((other) => most(other) >= upload)) lineOf.set(place, shared.lines.length + lineOf.size);
   }
   const rates = [...lineOf.keys()].map((place) => at(costs.peers, place).upload);
@@ -311,14 +311,14 @@ function linkCosts(
       if (recorded) return recorded;
       const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
       const rate = Math.min(
-        bytesPerSecond ?? Number.POSITIVE_INFINITY,
-        from && to ? uploadTo(from, to) / (partners(a) || 1) : Number.POSITIVE_INFINITY,
-        from && to ? downloadFrom(to, from) / (partners(b) || 1) : Number.POSITIVE_INFINITY,
+        bytesPerSecond ?? Infinity,
+        from && to ? uploadTo(from, to) / (partners(a) || 1) : Infinity,
+        from && to ? downloadFrom(to, from) / (partners(b) || 1) : Infinity,
       );
       const line = lineBetween(a, b);
       const cost: LinkCost = {
         latencySeconds,
-        bytesPerSecond: rate === Number.POSITIVE_INFINITY ? null : rate,
+        bytesPerSecond: rate === Infinity ? null : rate,
         ...(line !== undefined && { line }),
       };
       links.set(key, cost);
@@ -399,7 +399,7 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       .map((use) => ({ ...use, places }));
   });
   const usesOf = new Map<string, typeof uses>();
-  for (const use of uses) usesOf.set(use.block, [...(usesOf.get(use.block) ?? []), use]);
+  for (const use of uses) pushToKey(usesOf, use.block, use);
   for (const { block, shards } of plan.state) {
     for (const shard of shards) {
       const { range } = shard;
@@ -410,8 +410,7 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       // Who computes with all of it gets its values anyway.
       const served = new Set([primary]);
       for (const keeper of keepers)
-        for (const of of shard.in === 'host' ? [kept, hosted] : [kept])
-          of.set(keeper, (of.get(keeper) ?? 0) + elements);
+        for (const of of shard.in === 'host' ? [kept, hosted] : [kept]) addToKey(of, keeper, elements);
       for (const { places, ranges } of usesOf.get(block) ?? []) {
         const used = ranges.reduce((sum, part) => {
           const [from, to] = overlap(part, range) ?? [0, 0];
@@ -419,7 +418,7 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
         }, 0);
         if (used === 0) continue;
         const bytes = (parts: readonly Range[]): number =>
-          parts.reduce((sum, [from, to]) => sum + packedBytes(encoding, to - from), 0);
+          totalOf(parts, ([from, to]) => packedBytes(encoding, to - from));
         const own = ranges.map((part) => overlap(part, range)).filter((part) => part !== null);
         const sent = bytes(own);
         const back = codes ? bytes(codes.filter((part) => holdsPart({ ranges }, part))) : sent;
@@ -512,7 +511,7 @@ function firstForward(
   peer: PeerId,
   stage: number,
 ): FirstForward {
-  let startSeconds = Number.POSITIVE_INFINITY;
+  let startSeconds = Infinity;
   let first: number | null = null;
   const place = peers.indexOf(peer);
   for (let work = int(listFrom, place); work < int(listFrom, place + 1); work++) {

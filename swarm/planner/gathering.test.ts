@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { at, invariant, type Random, seededRandom } from '../base.ts';
+import { arrayOf, at, invariant, type Random, seededRandom, total, totalOf } from '../base.ts';
 import { stageBuffers } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Gathered, type Plan, type PlanStage, planSchema, problems } from '../plan/plan.ts';
@@ -38,7 +38,7 @@ function clusterOf(peers: readonly Partial<ClusterPeer>[], link: object = FAST):
   return found.value;
 }
 
-const alike = (count: number, memoryBytes = 1e12) => Array.from({ length: count }, () => ({ memoryBytes }));
+const alike = (count: number, memoryBytes = 1e12) => arrayOf(count, () => ({ memoryBytes }));
 const problemOf = (cluster: Cluster): ClusterProblem => ({ model, batch, cluster });
 
 function drafted(costs: ClusterCosts, draft: Partial<Draft> & Pick<Draft, 'groups' | 'layers'>): Plan {
@@ -65,14 +65,15 @@ describe('memory', () => {
     [8, 2],
   ] as const)('ZeRO: %i peers keep 16 Ψ/N bytes each, and %i layers of 8 bytes an element whole', (count, gathered) => {
     const costs = clusterCosts(problemOf(clusterOf(alike(count))));
-    const places = Array.from({ length: count }, (_, place) => place);
+    const places = arrayOf(count, (place) => place);
     const plan = drafted(costs, { groups: [places], layers: [4], gathered: [gathered] });
     expect(problems(model, batch, plan)).toEqual([]);
     const size = { layers: [0, 4], samples: 1, sequence: 32, slots: 1 } as const;
-    const activations = stageBuffers(model, size)
-      .filter(({ name }) => !/^(values|gradients)\//.test(name))
-      .reduce((sum, { bytes }) => sum + bytes, 0);
-    const psi = model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+    const activations = totalOf(
+      stageBuffers(model, size).filter(({ name }) => !/^(values|gradients)\//.test(name)),
+      ({ bytes }) => bytes,
+    );
+    const psi = totalOf(model.blocks, ({ elements }) => elements);
     for (const bytes of memoryOf(costs, plan).values()) {
       const own = bytes - activations - 8 * gathered * LAYER;
       // Gradients on their way in, and the way out of the largest shard.
@@ -94,7 +95,7 @@ describe('memory', () => {
       ),
     );
     // Who has no room for an even share computes all the same.
-    const even = kept.reduce((sum, own) => sum + own, 0) / 4;
+    const even = total(kept) / 4;
     expect(kept[0]).toBeLessThan(0.8 * even);
     expect(kept[1]).toBeGreaterThan(even);
     expect(plan.stages[0]?.members).toHaveLength(4);
@@ -106,12 +107,12 @@ describe('memory', () => {
 describe('what is sent', () => {
   const sentBy = (count: number, microBatches: number, gathered: Gathered | 0, how: Partial<Draft> = {}): number[] => {
     const costs = clusterCosts(problemOf(clusterOf(alike(count))));
-    const places = Array.from({ length: count }, (_, place) => place);
+    const places = arrayOf(count, (place) => place);
     const plan = drafted(costs, { groups: [places], layers: [4], microBatches, gathered: [gathered], ...how });
     const predicted = [...forecast(costs, plan).peers.values()].map(({ sentBytes }) => sentBytes);
     // What runs send is this, to the byte.
     const { slice, values } = stepTraffic(model, plan, { sequence: batch.sequence, wire: 'f32' });
-    expect(predicted.reduce((sum, own) => sum + own, 0)).toBeCloseTo(slice + values, 3);
+    expect(total(predicted)).toBeCloseTo(slice + values, 3);
     return predicted;
   };
   const HEAD = 2 * 256;
@@ -122,7 +123,7 @@ describe('what is sent', () => {
       // Of the embedding and the head 2: their backward needs no values again. The tied table comes for the head once more.
       const each = 3 * 4 * LAYER + 2 * (EMBEDDING + HEAD) + 2 * TABLE;
       const part = (4 * (count - 1)) / count;
-      const all = (bytes: readonly number[]): number => bytes.reduce((sum, own) => sum + own, 0) / count;
+      const all = (bytes: readonly number[]): number => total(bytes) / count;
       expect(all(sentBy(count, count, 2))).toBeCloseTo(part * each, 3);
       expect(all(sentBy(count, 8, 2))).toBeCloseTo((8 / count) * part * each, 3);
       expect(all(sentBy(count, 8, 0))).toBeCloseTo(part * 2 * (4 * LAYER + EMBEDDING + HEAD), 3);
@@ -141,7 +142,7 @@ describe('time', () => {
   const seconds = (gathered: Gathered, gatherSeconds: number): [number, number] => {
     const link = { latencySeconds: 0, bytesPerSecond: (4 * layer) / 2 / gatherSeconds };
     const cluster = clusterOf(
-      Array.from({ length: 4 }, () => ({ measured })),
+      arrayOf(4, () => ({ measured })),
       link,
     );
     const costs = clusterCosts({ model: deep, batch: { samples: 4, sequence: 32 }, cluster });
@@ -192,11 +193,11 @@ describe('time', () => {
   it('two at a time: what does not hide is waited for; never longer than one at a time, nor shorter than either', () => {
     const random = seededRandom(4);
     for (let round = 0; round < 200; round++) {
-      const pieces = Array.from(
-        { length: 1 + Math.floor(6 * random()) },
+      const pieces = arrayOf(
+        1 + Math.floor(6 * random()),
         (): Piece => ({ before: random(), compute: 2 * random(), after: random() }),
       );
-      const sum = (of: (piece: Piece) => number): number => pieces.reduce((all, piece) => all + of(piece), 0);
+      const sum = (of: (piece: Piece) => number): number => totalOf(pieces, (piece) => of(piece));
       const found = passSeconds(pieces, 2);
       expect(found).toBeLessThanOrEqual(passSeconds(pieces, 1) + 1e-9);
       expect(found).toBeGreaterThanOrEqual(
@@ -236,7 +237,7 @@ describe('when it is chosen', () => {
   });
 
   it('where another plan fits, one that gathers makes the step shorter; none is a hundredth longer with more memory', () => {
-    let [seen, before] = [0, Number.POSITIVE_INFINITY];
+    let [seen, before] = [0, Infinity];
     for (const megabytes of [50, 57, 60]) {
       const problem = problemOf(clusterOf(alike(3, megabytes * 1e6)));
       const [one, other] = [
@@ -362,7 +363,7 @@ describe('when it is chosen', () => {
 
   /** Peers with room for a layer and a half, on links that are fast for some of them. */
   function squeezed(random: Random): Cluster {
-    const peers = Array.from({ length: 3 + Math.floor(2 * random()) }, () => ({
+    const peers = arrayOf(3 + Math.floor(2 * random()), () => ({
       memoryBytes: Math.round(3.7e7 + 6e6 * random()),
       flopsPerSecond: 1e9 * (1 + random()),
     }));

@@ -13,7 +13,7 @@
  *
  * Only where links are fast: where a layer is gathered in less time than it is computed with.
  */
-import { at, got, overlap } from '../base.ts';
+import { arrayOf, at, got, overlap, total, totalOf } from '../base.ts';
 import { stageBuffers, unitsOf } from '../memory/memory.ts';
 import { type BlockUse, block, layerBlock } from '../model/model.ts';
 import { passesOf } from '../plan/layered.ts';
@@ -67,14 +67,14 @@ function workOut(
     keepsMade: true,
   };
   const bytes = (own: Compute, more: { readonly gathered?: Gathered }): number =>
-    stageBuffers(model, { ...size, compute: own, ...more }).reduce((sum, buffer) => sum + buffer.bytes, 0);
+    totalOf(stageBuffers(model, { ...size, compute: own, ...more }), (buffer) => buffer.bytes);
   const spared = (own: Compute): number => Math.max(0, bytes(own, {}) - bytes(own, { gathered }));
   return Math.min(...(compute ? [compute] : either).map(spared));
 }
 
 /** What all shards of a gathered stage take, and gradients on their way in. The way out is beside it. */
 export function gatheredStateBytes(elements: readonly number[]): number {
-  const all = elements.reduce((sum, own) => sum + own, 0);
+  const all = total(elements);
   return SHARD_ELEMENT_BYTES * all + SENT_BYTES * Math.max(0, ...elements);
 }
 
@@ -296,22 +296,22 @@ function stageGathers(
 ): StageGathers {
   const shape = { first: false, last: false, layers: 0 };
   const { gathered = 1 } = stage;
-  const layers = (count: number, piece: Piece): Piece[] => Array.from({ length: count }, () => piece);
+  const layers = (count: number, piece: Piece): Piece[] => arrayOf(count, () => piece);
   const together = samplesTogether(plan, stage);
   /** Of a micro-batch: of those that pass together its part, by its samples. */
   const share = (peer: PlannedPeer, samples: number, pieces: (sizes: readonly number[]) => Piece[]): Share => {
     const sizes = together(peer, samples);
-    const all = sizes.reduce((sum, size) => sum + size, 0);
+    const all = total(sizes);
     const own = pieces(sizes);
     const atWork = own.map(({ compute, ...moved }) => ({ ...moved, compute: compute * (1 - peer.rest) }));
     const until = passSeconds(atWork, gathered);
-    const rest = Math.max(0, own.reduce((sum, { compute }) => sum + compute, 0) - until);
+    const rest = Math.max(0, totalOf(own, ({ compute }) => compute) - until);
     return { seconds: ((until + rest) * samples) / all, rest: (rest * samples) / all };
   };
   const forward = (peer: PlannedPeer, { layers: count }: StageShape, samples: number): Share =>
     share(peer, samples, (sizes) => {
       const seconds = (of: Partial<StageShape>) =>
-        sizes.reduce((sum, size) => sum + costs.forwardSeconds(peer, { ...shape, ...of }, size), 0);
+        totalOf(sizes, (size) => costs.forwardSeconds(peer, { ...shape, ...of }, size));
       const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: 0 });
       if (embedding) pieces.unshift({ before: embedding.gather, compute: seconds({ first: true }), after: 0 });
       // The head's backward runs with its forward.
@@ -321,7 +321,7 @@ function stageGathers(
   const backward = (peer: PlannedPeer, { layers: count }: StageShape, samples: number): Share =>
     share(peer, samples, (sizes) => {
       const seconds = (of: Partial<StageShape>) =>
-        sizes.reduce((sum, size) => sum + costs.backwardSeconds(peer, { ...shape, ...of }, size), 0);
+        totalOf(sizes, (size) => costs.backwardSeconds(peer, { ...shape, ...of }, size));
       const pieces = layers(count, { before: layer.gather, compute: seconds({ layers: 1 }), after: layer.reduce });
       // Its rows' gradients need no values.
       if (embedding) pieces.push({ before: 0, compute: seconds({ first: true }), after: embedding.reduce });

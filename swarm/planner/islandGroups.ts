@@ -4,7 +4,7 @@
  * island lives to its meeting, or tokens alone.
  * Of a group follows a team: its best plan as an island, what its memory leaves over, and what its meetings take.
  */
-import { at, got, type PeerId } from '../base.ts';
+import { at, got, type PeerId, totalOf } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import {
   meetingTimes,
@@ -61,7 +61,7 @@ export function plannedGroups(asked: GroupsAsked, from: readonly Chain[] = []): 
     known.set(place, made);
     return made;
   };
-  const chains = chainsOf(asked, (place) => alone(place)?.judged.seconds ?? Number.POSITIVE_INFINITY, from);
+  const chains = chainsOf(asked, (place) => alone(place)?.judged.seconds ?? Infinity, from);
   const groups = chains.flatMap((chain) => {
     const [first] = chain.places;
     return (
@@ -93,7 +93,7 @@ function bestOf({ costs, overlaps }: GroupsAsked, drafts: Iterable<Sketch>): Jud
   let found: Judged | null = null;
   for (const sketch of drafts) {
     if (sketch.warmup === 'overlap' && !overlaps) continue;
-    const judged = judgeDraft(costs, sketch, { mayGather: false, limit: found?.seconds ?? Number.POSITIVE_INFINITY });
+    const judged = judgeDraft(costs, sketch, { mayGather: false, limit: found?.seconds ?? Infinity });
     if (judged === null || judged.missingBytes > 0) continue;
     if (found === null || judged.seconds < found.seconds) found = judged;
   }
@@ -231,7 +231,7 @@ export function othersOf(
   way: MeetingWay,
 ): number | null {
   if (way === 'owned') return null;
-  const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
+  const elements = totalOf(model.blocks, (block) => block.elements);
   const room = peers.reduce((sum, { memoryBytes, hostBytes }) => sum + memoryBytes + hostBytes, 0);
   const most = Math.min(peers.length, Math.floor(room / ((UPDATED_BYTES + planes) * elements)));
   return Math.max(0, Math.min(most, count === 'auto' ? most : count) - 1);
@@ -284,12 +284,11 @@ interface Lines {
   readonly peers: readonly { readonly upload: number; readonly download: number }[];
 }
 
-const elementsOf = ({ model }: Pick<Lines, 'model'>): number =>
-  model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+const elementsOf = ({ model }: Pick<Lines, 'model'>): number => totalOf(model.blocks, ({ elements }) => elements);
 
 /** Bytes that owners need beside what these donors have. */
 export const missingForOwners = (costs: ClusterCosts, parts: readonly Part[]): number =>
-  Math.min(OWNERS, parts.length) * OWNER_BYTES * elementsOf(costs) - parts.reduce((sum, { free }) => sum + free, 0);
+  Math.min(OWNERS, parts.length) * OWNER_BYTES * elementsOf(costs) - totalOf(parts, ({ free }) => free);
 
 /**
  * What a meeting of islands takes, in the two ways that a run has. With owners (islands/ownerShares.ts) each primary sends its

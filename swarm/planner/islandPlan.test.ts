@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, test } from 'vitest';
-import { at, got, invariant, seededRandom } from '../base.ts';
+import { arrayOf, at, got, invariant, seededRandom, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import type { Model } from '../model/model.ts';
 import { peers as peersOf, problems } from '../plan/plan.ts';
@@ -21,7 +21,7 @@ function modelWith(config: object): Model {
 }
 const IS_LONG = process.env.SHOAL_LONG === '1';
 const MODEL = modelWith({ n_layer: 4, n_embd: 64, tie_word_embeddings: false });
-const ELEMENTS = MODEL.blocks.reduce((sum, { elements }) => sum + elements, 0);
+const ELEMENTS = totalOf(MODEL.blocks, ({ elements }) => elements);
 const BATCH = { samples: 8, sequence: 64 };
 /** Not of a donor alone, of two together. */
 const SMALL = ELEMENTS * 18 + 2e6;
@@ -54,7 +54,7 @@ const membersOf = ({ islands }: IslandPlan): string[][] =>
 /** Unequal in everything, some without room for the model. */
 function randomCluster(seed: number, count: number): Cluster {
   const random = seededRandom(seed);
-  const peers = Array.from({ length: count }, (_, i) => ({
+  const peers = arrayOf(count, (i) => ({
     id: `p${i}`,
     memoryBytes: ELEMENTS * (8 + 40 * random()) + 2e6,
     flopsPerSecond: 2e9 * 10 ** random(),
@@ -78,7 +78,7 @@ describe('the plan says how islands meet', () => {
   test('with owners, where one slow line would keep the packets of all', () => {
     const found = planned(slow);
     expect(sentence(found)).toContain('Each range of the model has an owner and a copy at meetings');
-    expect(found.predicted.owners.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1, 9);
+    expect(totalOf(found.predicted.owners, ({ share }) => share)).toBeCloseTo(1, 9);
   });
 
   test('to every island, where lines are alike; then nobody owns anything, and the least is what packets take', () => {
@@ -137,7 +137,7 @@ describe('islands', () => {
       }
     }
     expect(found.predicted.tokensPerSecond).toBeLessThanOrEqual(
-      found.islands.reduce((sum, { predicted }) => sum + predicted.tokensPerSecond, 0),
+      totalOf(found.islands, ({ predicted }) => predicted.tokensPerSecond),
     );
   });
 
@@ -167,10 +167,8 @@ describe('islands', () => {
       caution: 1,
     };
     const worth = (members: readonly number[]): number => groupOf(asked, members)?.worth ?? 0;
-    const best = Math.max(
-      ...partitions([0, 1, 2, 3, 4]).map((groups) => groups.reduce((sum, members) => sum + worth(members), 0)),
-    );
-    const found = plannedGroups(asked).groups.reduce((sum, group) => sum + group.worth, 0);
+    const best = Math.max(...partitions([0, 1, 2, 3, 4]).map((groups) => totalOf(groups, (members) => worth(members))));
+    const found = totalOf(plannedGroups(asked).groups, (group) => group.worth);
     expect(best).toBeGreaterThan(0);
     expect(found).toBeGreaterThan(0.97 * best);
     expect(found).toBeLessThanOrEqual(best * (1 + 1e-9));
@@ -297,7 +295,7 @@ describe('main memory', () => {
 
 /** Alike but for the first one, whose uplink carries so few bytes a second that they want owners. */
 const crowd = (count: number, donor: object, uploadBytesPerSecond: number) =>
-  Array.from({ length: count }, (_, i) => ({ id: `c${i}`, ...donor, ...(i === 0 ? { uploadBytesPerSecond } : {}) }));
+  arrayOf(count, (i) => ({ id: `c${i}`, ...donor, ...(i === 0 ? { uploadBytesPerSecond } : {}) }));
 
 test('who would do no step in a round is left out', () => {
   const fast = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
@@ -392,7 +390,7 @@ test.runIf(IS_LONG).each(['125m', '1b'] as const)(
     const least = { '125m': 150_000, '1b': 5_000 }[name];
     expect(found.value.predicted.tokensPerSecond).toBeGreaterThan(least);
     // Everyone who has room for the whole model is used.
-    const elements = model.value.blocks.reduce((sum, block) => sum + block.elements, 0);
+    const elements = totalOf(model.value.blocks, (block) => block.elements);
     const idle = new Set(found.value.idle.map(({ peer }) => String(peer)));
     const roomy = cluster.value.peers.filter(({ memoryBytes }) => memoryBytes > 27 * elements);
     if (name === '125m') expect(roomy.length).toBeGreaterThan(60);

@@ -4,7 +4,7 @@
  * H steps a group does one or more of them by turns, so that the slowest is done as early as can be.
  * A round is the steps that each team ends in it, and the meeting after them.
  */
-import { at, got, median, type PeerId, type Result, refusal, rounded, success } from '../base.ts';
+import { at, got, median, type PeerId, type Result, refusal, rounded, success, total, totalOf } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNER_BYTES, OWNERS } from '../islands/ownerShares.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
@@ -250,7 +250,7 @@ function soonestShared(
     return got(teams, turns);
   };
   let best = sharedOut(knownTeam, groups, count);
-  let least = Number.POSITIVE_INFINITY;
+  let least = Infinity;
   for (let [left, shared] = [groups, best]; shared.ok; shared = sharedOut(knownTeam, left, count)) {
     const met = metBy(costs, asked, 'toAll', shared.value, { innerSteps, overlap: asked.overlap === true });
     if (!met.ok) break;
@@ -267,9 +267,9 @@ function sharedOut(teamFor: TeamFor, groups: readonly Group[], count: number): R
   const teams: (Team | null)[] = groups.map(() => null);
   const next = groups.map((group) => teamFor(group, 1));
   for (let island = 0; island < count; island++) {
-    let [best, least] = [-1, Number.POSITIVE_INFINITY];
+    let [best, least] = [-1, Infinity];
     for (const [index, team] of next.entries()) {
-      const seconds = team ? team.turns * team.forecast.stepSeconds : Number.POSITIVE_INFINITY;
+      const seconds = team ? team.turns * team.forecast.stepSeconds : Infinity;
       if (seconds < least) [best, least] = [index, seconds];
     }
     const team = next[best];
@@ -333,7 +333,7 @@ function whole(
       ],
     };
   };
-  return success({ predicted, isSoonerOwned, count: met.reduce((sum, { turns }) => sum + turns, 0), finished });
+  return success({ predicted, isSoonerOwned, count: totalOf(met, ({ turns }) => turns), finished });
 }
 
 interface Round {
@@ -361,7 +361,7 @@ function timedRound(teams: readonly Team[], meeting: MeetingSeconds, stepsSecond
     const own = left.map((seconds) => Math.max(0, seconds - stepsSeconds + over));
     return { seconds: over + meetingSeconds, meetingSeconds, steps, stepsSeconds: own };
   };
-  const rate = ({ steps, seconds }: Round): number => steps.reduce((sum, own) => sum + own, 0) / seconds;
+  const rate = ({ steps, seconds }: Round): number => total(steps) / seconds;
   let best = after(meeting.sendingSeconds);
   for (const { group } of teams) {
     const tried = group.receiving > meeting.sendingSeconds ? after(group.receiving) : best;
@@ -465,7 +465,7 @@ const MOST_IN_VAIN = 8;
  */
 function withoutSlow(costs: ClusterCosts, asked: MeetingSettings, way: MeetingWay, all: Met, rounds: Rounds): Met {
   if (rounds.innerSteps !== undefined) return all;
-  const rate = ({ round }: Met): number => round.steps.reduce((sum, own) => sum + own, 0) / round.seconds;
+  const rate = ({ round }: Met): number => total(round.steps) / round.seconds;
   const worth = all.teams.map(({ group }, index) => (way === 'owned' ? at(all.round.steps, index) : -group.receiving));
   const order = [...worth.keys()].sort((one, other) => at(worth, one) - at(worth, other));
   let best = all;
@@ -487,9 +487,9 @@ type Owners = readonly { readonly peer: PeerId; readonly share: number }[];
 
 /** `isAuto`: of a run that makes its groups by itself. */
 function summary(costs: ClusterCosts, teams: readonly Team[], isAuto: boolean): Reason[] {
-  const count = teams.reduce((sum, { turns }) => sum + turns, 0);
+  const count = totalOf(teams, ({ turns }) => turns);
   const alone = teams.filter(({ group }) => group.places.length === 1).length;
-  const donors = teams.reduce((sum, { group }) => sum + group.places.length, 0);
+  const donors = totalOf(teams, ({ group }) => group.places.length);
   const kinds = [
     ...(alone > 0 ? [alone < donors ? `${alone} alone` : `${donors > 1 ? 'each ' : ''}alone`] : []),
     ...(alone < teams.length ? [`${counted(teams.length - alone, 'group')} of several`] : []),

@@ -5,7 +5,7 @@
  * A stage has to fit into the memory of its members, which decides how many layers it computes twice and who keeps its state.
  */
 
-import { at, evenRanges, float, int } from '../base.ts';
+import { addToKey, arrayOf, at, evenRanges, float, int, total, totalOf } from '../base.ts';
 import { COUNTERS, muonBytes, PARTIALS, SCALARS } from '../memory/memory.ts';
 import { alignmentOf, arena, SLICE_ELEMENTS } from '../model/layout.ts';
 import { matrixElements } from '../model/matrices.ts';
@@ -186,7 +186,7 @@ function dealt(costs: ClusterCosts, group: readonly number[], sizes: Int32Array)
       for (const [member, place] of group.entries()) own[member] = costs.passSeconds(at(costs.peers, place), size);
     }
     let best = 0;
-    let end = Number.POSITIVE_INFINITY;
+    let end = Infinity;
     for (let member = 0; member < group.length; member++) {
       const after = float(seconds, member) + float(own, member);
       if (after < end) [best, end] = [member, after];
@@ -298,7 +298,7 @@ function sizedMicroBatches(
   if (!sized.ok) return null;
   const { cuts } = sized.value.sizing;
   const largest = Int32Array.from(cuts, ({ size }) => size * unit);
-  const laneOf = Int32Array.from(cuts.flatMap(({ count }, lane) => Array.from({ length: count }, () => lane)));
+  const laneOf = Int32Array.from(cuts.flatMap(({ count }, lane) => arrayOf(count, () => lane)));
   const sizes = laneOf.map((lane) => at(largest, lane));
   return { sizes, laneOf, largest };
 }
@@ -315,7 +315,7 @@ function laneCosts(costs: ClusterCosts, { peer, shape, unit }: Lane, evenGiB: nu
   const entries = Math.max(peer.forward.table.length, peer.backward.table.length) + 1;
   const table = (count: number, of: (size: number) => number) =>
     extended(
-      Array.from({ length: count }, (_, index) => of((index + 1) * unit)),
+      arrayOf(count, (index) => of((index + 1) * unit)),
       2,
     );
   const activationGiB = table(MEMORY_ENTRIES, (samples) => {
@@ -326,7 +326,7 @@ function laneCosts(costs: ClusterCosts, { peer, shape, unit }: Lane, evenGiB: nu
   const largest = (room: number): number =>
     activationGiB.slope > 0
       ? Math.max(0, Math.min(samples / unit, Math.floor((room - activationGiB.intercept) / activationGiB.slope)))
-      : Number.POSITIVE_INFINITY;
+      : Infinity;
   return {
     id: peer.id,
     spaceGiB,
@@ -464,7 +464,7 @@ function fitOnGpus(
   const needs = stateNeeds(costs, shape, places, gathered, hasKeepers);
   const peers = places.map((place) => at(costs.peers, place));
   const hosts = peers.map((peer) => hostRoom(costs, peer, needs));
-  const before = inHost ? hosts.reduce((sum, own) => sum + own, 0) : 0;
+  const before = inHost ? total(hosts) : 0;
   // Members with keepers need not compute layers twice to keep state.
   const lacks = (rooms: readonly number[]) => !hasKeepers && freeOf(rooms) + before < needs.state;
   const { rooms, recomputed } = roomsBeside(costs, peers, largest, load, needs, lacks);
@@ -476,7 +476,7 @@ function fitOnGpus(
   );
   return {
     ...{ needs, recomputed, own, hosts },
-    under: rooms.reduce((sum, room) => sum + Math.max(0, -room), 0),
+    under: totalOf(rooms, (room) => Math.max(0, -room)),
     excess: peers.reduce((sum, peer, member) => sum + costs.excessBytes(peer, shape, int(largest, member)), 0),
     left: Math.max(0, needs.state - freeOf(rooms)),
   };
@@ -502,7 +502,7 @@ function fitted({ places }: Members, onGpus: OnGpus, inHost: boolean, keepers: K
     for (const [member, share] of levelShares(hosts, left).entries()) {
       if (share <= 0) continue;
       const place = at(places, member);
-      shares.set(place, (shares.get(place) ?? 0) + share);
+      addToKey(shares, place, share);
       hosted.set(place, share / bytesAnElement(needs));
       left -= share;
     }
@@ -512,7 +512,7 @@ function fitted({ places }: Members, onGpus: OnGpus, inHost: boolean, keepers: K
   return { recomputed, shares, hosted, lacking, excess, missingBytes };
 }
 
-const freeOf = (rooms: readonly number[]): number => rooms.reduce((sum, own) => sum + Math.max(0, own), 0);
+const freeOf = (rooms: readonly number[]): number => totalOf(rooms, (own) => Math.max(0, own));
 
 /** What each member has left beside its work, and how many layers it computes twice: as few as leave nobody short. */
 function roomsBeside(
@@ -578,7 +578,7 @@ function stateNeeds(
   const masters = costs.hasMasters(places);
   const flags = (first ? 1 : 0) + (last ? 2 : 0) + (isShared ? 4 : 0) + (masters ? 8 : 0) + 16 * gathered;
   return knownNeeds(costs, 64 * layers + flags, () => {
-    const names: BlockName[] = Array.from({ length: layers }, (_, layer) => `layer.${layer}` as const);
+    const names: BlockName[] = arrayOf(layers, (layer) => `layer.${layer}` as const);
     if (first) names.unshift('embedding');
     if (last) names.push('head');
     const blocks = model.blocks.filter(({ name }) => names.includes(name));
@@ -594,7 +594,7 @@ function stateNeeds(
       return sum + block.elements * each - FLOAT_BYTES * matrixElements(block);
     }, 0);
     return {
-      elements: elements.reduce((sum, one) => sum + one, 0),
+      elements: total(elements),
       state: (gathered ? gatheredStateBytes(elements) : state) + (isSliced ? 0 : out),
       beside: (isSliced ? out : 0) + besideBytes(costs, blocks, isShared) + muonBytes(blocks),
     };
@@ -625,7 +625,7 @@ function memberShares(
   if (placement === 'room' || peers.length === 1) return levelShares(rooms, state);
   const rates = peers.map(({ upload, download }) => Math.min(upload, download));
   const fastest = Math.max(...rates);
-  if (fastest === Number.POSITIVE_INFINITY) return levelShares(rooms, state);
+  if (fastest === Infinity) return levelShares(rooms, state);
   // The hub has all that it has room for, then the next best.
   const members = rates.map((rate, member) => ({
     room: at(rooms, member),
@@ -635,7 +635,7 @@ function memberShares(
   const openWeight = ({ room, weight, share }: (typeof members)[number]): number => (share < room ? weight : 0);
   let left = state;
   for (let round = 0; round <= members.length && left > 0; round++) {
-    const whole = members.reduce((sum, member) => sum + openWeight(member), 0);
+    const whole = totalOf(members, (member) => openWeight(member));
     if (whole === 0) break;
     const more = left;
     for (const member of members) {

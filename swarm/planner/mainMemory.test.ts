@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, invariant, type PeerId, peerId } from '../base.ts';
+import { at, invariant, type PeerId, peerId, totalOf } from '../base.ts';
 import { hostBytes, plannedBytes, shardBuffers } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Plan, peers, planSchema } from '../plan/plan.ts';
@@ -39,7 +39,7 @@ describe('shards in main memory', () => {
     expect(moved.length).toBeLessThan(shardsOf(found.value).length);
     for (const peer of peers(found.value)) {
       expect(plannedBytes(model, found.value, peer, batch)).toBeLessThanOrEqual(cap);
-      const elements = moved.reduce((sum, { peer: own, range }) => sum + (own === peer ? range[1] - range[0] : 0), 0);
+      const elements = totalOf(moved, ({ peer: own, range }) => (own === peer ? range[1] - range[0] : 0));
       expect(hostBytes(found.value, peer, undefined)).toBe(HOST_ELEMENT_BYTES * elements);
     }
     // With all of the memory they need nothing moves, whatever else they give.
@@ -69,10 +69,10 @@ describe('shards in main memory', () => {
     const alone = equalSplit(model, batch.samples, donors.slice(0, 1));
     const [a] = donors;
     invariant(a, 'a donor');
-    const parameters = model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+    const parameters = totalOf(model.blocks, ({ elements }) => elements);
     const spared = plannedBytes(model, alone, a, batch) - plannedBytes(model, inHost(alone), a, batch);
     const kept = shardBuffers(model, alone, a);
-    const bytesOf = (all: typeof kept) => all.reduce((sum, { bytes }) => sum + bytes, 0);
+    const bytesOf = (all: typeof kept) => totalOf(all, ({ bytes }) => bytes);
     expect(spared).toBe(bytesOf(kept));
     const moments = bytesOf(kept.filter(({ name }) => /^[mv]\//.test(name))) / parameters;
     expect(moments).toBeGreaterThanOrEqual(8);

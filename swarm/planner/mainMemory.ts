@@ -56,7 +56,7 @@ interface Room {
 /** Bytes of main memory that a peer has left beside its shards there; without bounds where it has none. */
 export function hostRoom(plan: Plan, peer: PeerId, given = 0): number {
   const needs = hostBytes(plan, peer, undefined);
-  return needs === 0 ? Number.POSITIVE_INFINITY : given - needs;
+  return needs === 0 ? Infinity : given - needs;
 }
 
 /** The plan with as few shards in main memory as make its peers fit: the largest ones, and last the smallest that is enough. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { invariant, seededRandom } from '../base.ts';
+import { arrayOf, invariant, seededRandom, totalOf } from '../base.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
@@ -62,10 +62,10 @@ describe('updates on GPU and CPU at once', () => {
       const bare = search({ ...problem, without: 'mainMemory' });
       invariant(bare.ok, 'a plan');
       const { plan } = bare.value;
-      const kept = model.blocks.reduce((all, { elements }) => all + elements, 0);
+      const kept = totalOf(model.blocks, ({ elements }) => elements);
       const seconds = (elements: number): number =>
         forecast(costs, moreInMainMemory(plan, peer.id, elements, true)).stepSeconds;
-      const tried = Array.from({ length: 101 }, (_, part) => seconds((part * kept) / 100));
+      const tried = arrayOf(101, (part) => seconds((part * kept) / 100));
       const least = Math.min(...tried);
       const chosen = sharedElements(costs, peer, kept);
       expect(chosen > 0, `${sum} ${update} ${onGpu}`).toBe(onGpu > sum);
@@ -158,7 +158,7 @@ describe('main memory in a plan that is searched for', () => {
     invariant(found.ok, 'a plan');
     const { plan } = found.value;
     const inHost = allInHost(plan);
-    const elements = model.blocks.reduce((sum, { elements: own }) => sum + own, 0);
+    const elements = totalOf(model.blocks, ({ elements: own }) => own);
     for (const [costs, secondsOfAll] of [
       [plain, 25e-9 * elements],
       [slow, 53e-9 * elements],
@@ -179,7 +179,7 @@ describe('main memory in a plan that is searched for', () => {
     invariant(found.ok && peer, 'a plan of one peer');
     const { plan } = found.value;
     const [embedding = 0, layer = 0] = model.blocks.map(({ elements }) => elements);
-    const all = model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+    const all = totalOf(model.blocks, ({ elements }) => elements);
     const [first] = plan.microBatches;
     invariant(first, 'a micro-batch');
     const samples = first.samples[1] - first.samples[0];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { at, got, peerId, type Range } from '../base.ts';
+import { at, got, peerId, type Range, total } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { matricesOf, trainedModel } from '../model/matrices.ts';
 import { type Plan, problems } from '../plan/plan.ts';
@@ -49,7 +49,7 @@ test('[PL65] a plan that cuts a matrix is refused in one sentence; owners of who
   const costs = [...loads(dealt).values()].map(({ cost }) => cost);
   expect(costs).toHaveLength(3);
   // Longest processing time: within 4/3 of the least makespan.
-  expect(Math.max(...costs)).toBeLessThanOrEqual((4 / 3) * (costs.reduce((sum, cost) => sum + cost, 0) / 3));
+  expect(Math.max(...costs)).toBeLessThanOrEqual((4 / 3) * (total(costs) / 3));
 });
 
 test('who has room for little of a stage gets few of its matrices, who has none gets none', () => {

@@ -8,7 +8,7 @@
  *
  * Norms and biases go with the matrix before them. Blocks without such matrices stay as they were cut.
  */
-import type { PeerId, Range } from '../base.ts';
+import { addToKey, type PeerId, pushToKey, type Range, total, totalOf } from '../base.ts';
 import { matricesOf } from '../model/matrices.ts';
 import type { Block, Model } from '../model/model.ts';
 import { type BlockState, homeStage, type Plan } from '../plan/plan.ts';
@@ -36,7 +36,7 @@ export function withMatrixOwners(model: Pick<Model, 'blocks'>, plan: Plan): Bloc
   for (const state of plan.state) {
     if (!blocks.get(state.block)?.tensors.some(({ matrices }) => matrices !== undefined)) continue;
     const home = homeStage(plan, state.block);
-    stages.set(home, [...(stages.get(home) ?? []), state]);
+    pushToKey(stages, home, state);
   }
   const owners = new Map<Piece, PeerId>();
   for (const own of stages.values())
@@ -55,22 +55,21 @@ function piecesOf(block: Block | undefined): Piece[] {
   return whole.map((tensor, index) => ({
     block,
     range: [index === 0 ? 0 : tensor.offset, whole[index + 1]?.offset ?? block.elements],
-    cost: matricesOf(tensor).reduce((sum, matrix) => sum + muonProducts(matrix), 0),
+    cost: totalOf(matricesOf(tensor), (matrix) => muonProducts(matrix)),
   }));
 }
 
 /** Whom the plan gives this state. */
 function ownersOf(state: readonly BlockState[]): Owner[] {
   const elements = new Map<PeerId, number>();
-  for (const shard of state.flatMap(({ shards }) => shards))
-    elements.set(shard.peer, (elements.get(shard.peer) ?? 0) + sizeOf(shard));
-  const all = [...elements.values()].reduce((sum, own) => sum + own, 0);
+  for (const shard of state.flatMap(({ shards }) => shards)) addToKey(elements, shard.peer, sizeOf(shard));
+  const all = total(elements.values());
   return [...elements].map(([peer, own]) => ({ peer, share: own / all, cost: 0, elements: 0 }));
 }
 
 function deal(pieces: readonly Piece[], owners: readonly Owner[], found: Map<Piece, PeerId>): void {
-  const cost = pieces.reduce((sum, piece) => sum + piece.cost, 0);
-  const elements = pieces.reduce((sum, piece) => sum + sizeOf(piece), 0);
+  const cost = totalOf(pieces, (piece) => piece.cost);
+  const elements = totalOf(pieces, (piece) => sizeOf(piece));
   const loadWith = (owner: Owner, piece: Piece): number =>
     Math.max(
       (owners.length * (owner.cost + piece.cost)) / cost,

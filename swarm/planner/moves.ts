@@ -1,7 +1,7 @@
 /**
  * Drafts where the search begins, and drafts one small random move away from another.
  */
-import { at, below, evenRanges, type Random } from '../base.ts';
+import { arrayOf, at, below, evenRanges, pushToKey, type Random, totalOf } from '../base.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { DRAFT_SCHEDULES, type Draft, type Sketch } from './layout.ts';
 
@@ -69,7 +69,7 @@ const widest = (groups: Groups): number => groups.reduce((most, { length }) => M
 function seated(groups: Groups, random: Random): [number, number] {
   let drawn = below(
     random,
-    groups.reduce((sum, group) => sum + group.length, 0),
+    totalOf(groups, (group) => group.length),
   );
   const stage = groups.findIndex((group) => {
     if (drawn < group.length) return true;
@@ -310,7 +310,7 @@ const CHANGES: readonly (readonly [number, (around: Around, draft: Draft) => Ske
   [0.5, scheduleChanges],
   [1, stateMoves],
 ];
-const WEIGHTS = CHANGES.reduce((sum, [weight]) => sum + weight, 0);
+const WEIGHTS = totalOf(CHANGES, ([weight]) => weight);
 
 /** Peers by what they would cost a pipeline of a few stages: their layers, and their traffic over their own caps. */
 export function usefulOrder({ peers, slowness, model, sampleBytes }: ClusterCosts): number[] {
@@ -335,7 +335,7 @@ export function regionsOf({ peers }: ClusterCosts, order: readonly number[]): nu
   const regions = new Map<string | undefined, number[]>();
   for (const place of order) {
     const region = peers[place]?.region;
-    regions.set(region, [...(regions.get(region) ?? []), place]);
+    pushToKey(regions, region, place);
   }
   return [...regions.values()];
 }
@@ -424,7 +424,7 @@ function nearby({ peers, linkAt, sampleBytes }: ClusterCosts, places: readonly n
     path.push(next);
     left.delete(next);
     const here = at(peers, next);
-    let [nearest, least]: [number | undefined, number] = [undefined, Number.POSITIVE_INFINITY];
+    let [nearest, least]: [number | undefined, number] = [undefined, Infinity];
     for (const place of left) {
       const there = at(peers, place);
       const { latencySeconds, bytesPerSecond } = linkAt(next, place);
@@ -440,7 +440,7 @@ function nearby({ peers, linkAt, sampleBytes }: ClusterCosts, places: readonly n
 
 /** A path cut into so many pieces of about the same speed, none empty. */
 function pieces(path: readonly number[], speeds: readonly number[], count: number): number[][] {
-  const whole = path.reduce((sum, place) => sum + at(speeds, place), 0);
+  const whole = totalOf(path, (place) => at(speeds, place));
   let piece: number[] = [];
   const found = [piece];
   let before = 0;
@@ -460,7 +460,7 @@ function pieces(path: readonly number[], speeds: readonly number[], count: numbe
 
 /** Into so many groups of about the same speed: the fastest first, each to the slowest group. */
 function balanced(places: readonly number[], speeds: readonly number[], groups: number): number[][] {
-  const hands = Array.from({ length: groups }, () => ({ members: [] as number[], speed: 0 }));
+  const hands = arrayOf(groups, () => ({ members: [] as number[], speed: 0 }));
   for (const place of places.toSorted((a, b) => at(speeds, b) - at(speeds, a))) {
     const slowest = hands.reduce((best, hand) => (hand.speed < best.speed ? hand : best));
     slowest.members.push(place);

@@ -47,7 +47,7 @@ function planned(problem: ClusterProblem): ClusterPlan {
 
 /** What the search alone comes to, among drafts. */
 function bestDraft(problem: ClusterProblem): number {
-  let least = Number.POSITIVE_INFINITY;
+  let least = Infinity;
   for (const { best, work } of new Search(problem).progress()) {
     least = best?.forecast.stepSeconds ?? least;
     if (best !== null && work >= WORK) break;

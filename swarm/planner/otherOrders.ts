@@ -6,7 +6,7 @@
  * every machine.
  * And why a plan's work is in its order: a tag and its numbers, and the sentence that they make.
  */
-import { assertNever, at, got, type PeerId, type Range } from '../base.ts';
+import { arrayOf, assertNever, at, got, type PeerId, type Range, totalOf } from '../base.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import type { Plan } from '../plan/plan.ts';
 import { counted, secondsText } from '../quantityText.ts';
@@ -143,7 +143,7 @@ export const ownedPlan = (costs: ClusterCosts, peers: readonly PeerId[], options
 function evenCuts(costs: ClusterCosts, peers: readonly PeerId[], options: Looped): Range[] {
   const stages = ownedStages(peers.length, options) ?? 1;
   const { samples } = costs.batch;
-  const batches = Array.from({ length: options.microBatches }, (_, id) => ({ id, samples: [id, id + 1] as const }));
+  const batches = arrayOf(options.microBatches, (id) => ({ id, samples: [id, id + 1] as const }));
   const size = Math.ceil(samples / options.microBatches);
   const crews = ownedCrews(peers, stages, batches, options).map((crew) =>
     crew.map(({ peer, carried }) => ({
@@ -159,7 +159,7 @@ function evenCuts(costs: ClusterCosts, peers: readonly PeerId[], options: Looped
   for (const stage of crews.keys())
     add(stage, costs.stageLayers({ first: stage === 0, last: stage === stages - 1, layers: 1 }));
   for (let left = costs.model.layers - stages; left > 0; left--) {
-    let [chosen, least] = [0, Number.POSITIVE_INFINITY];
+    let [chosen, least] = [0, Infinity];
     for (const [stage, crew] of crews.entries()) {
       const most = Math.max(...crew.map(({ peer, seconds }) => got(busy, peer) + seconds));
       if (most < least || (most === least && at(layers, stage) < at(layers, chosen))) [chosen, least] = [stage, most];
@@ -233,7 +233,7 @@ export const orderText = ({ schedule, warmup }: Pick<Plan, 'schedule' | 'warmup'
 
 /** Peer seconds of a step in which nothing is computed. */
 const idleSeconds = ({ stepSeconds, peers }: Forecast): number =>
-  [...peers.values()].reduce((sum, { busySeconds }) => sum + Math.max(0, stepSeconds - busySeconds), 0);
+  totalOf(peers.values(), ({ busySeconds }) => Math.max(0, stepSeconds - busySeconds));
 
 interface Ordered {
   readonly plan: Plan;

@@ -1,5 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { below, invariant, overlap, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
+import {
+  addToKey,
+  arrayOf,
+  below,
+  invariant,
+  overlap,
+  type PeerId,
+  peerId,
+  type Random,
+  seededRandom,
+  total,
+  totalOf,
+} from '../base.ts';
 import { plannedBytes, predictedBytes } from '../memory/memory.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Model } from '../model/model.ts';
@@ -60,14 +72,14 @@ function randomCase(random: Random, { memory = true } = {}): Case {
   const candidates = donors(1 + below(random, 6));
   const members = candidates.slice(0, 1 + below(random, candidates.length));
   const plan = randomPlanFor(random, model, samples, members);
-  const whole = BYTES * model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+  const whole = BYTES * totalOf(model.blocks, ({ elements }) => elements);
   const limits = new Map(
     candidates.map((peer) => [peer, keptBy(plan, peer) + (random() < 0.2 ? 0 : random() * whole)]),
   );
   const machines = new Map(candidates.map((peer) => [peer, below(random, 3)]));
   return {
     ...{ model, plan, samples, candidates, limits, count: 1 + below(random, 3), before: null },
-    roomBytes: (peer, kept) => (memory ? (limits.get(peer) ?? 0) - BYTES * elementsOf(kept) : Number.POSITIVE_INFINITY),
+    roomBytes: (peer, kept) => (memory ? (limits.get(peer) ?? 0) - BYTES * elementsOf(kept) : Infinity),
     byteCost: () => 1,
     nearness: (one, other) => (machines.get(one) === machines.get(other) ? 1 : 0),
   };
@@ -119,11 +131,11 @@ describe('replicas', () => {
       const { given } = unitCase(seededRandom(seed));
       const { model, plan, candidates } = given;
       if (candidates.length < 3 || (candidates.length - 1) ** shardsIn(plan).length > MOST_PLACEMENTS) continue;
-      const placed = withReplicas({ ...given, roomBytes: () => Number.POSITIVE_INFINITY });
+      const placed = withReplicas({ ...given, roomBytes: () => Infinity });
       ratios.push(received(model, placed, candidates) / leastReceived(model, plan, candidates));
     }
     expect(Math.max(...ratios)).toBeLessThanOrEqual(4 / 3);
-    expect(ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length).toBeLessThanOrEqual(1.08);
+    expect(total(ratios) / ratios.length).toBeLessThanOrEqual(1.08);
   });
 
   it('placed again it is the same; after a loss who has a shard keeps it where it can', () => {
@@ -163,7 +175,7 @@ describe('replicas', () => {
         byteCost: () => 1,
         nearness: () => 0,
       },
-      roomBytes: () => Number.POSITIVE_INFINITY,
+      roomBytes: () => Infinity,
     });
     expect(problems(model, { samples: 8 }, placed)).toEqual([]);
     expect(shardsIn(placed).map(({ block, replicas }) => `${block} ${replicas.length}`)).toEqual([
@@ -176,12 +188,12 @@ describe('replicas', () => {
     for (let seed = 1; seed <= 400; seed++) {
       const random = seededRandom(seed);
       const { plan, given, units, rooms } = unitCase(random);
-      const copied = shardsIn(withReplicas(given)).reduce(
-        (sum, { range: [from, to], replicas }) => sum + ((to - from) / UNIT) * replicas.length,
-        0,
+      const copied = totalOf(
+        shardsIn(withReplicas(given)),
+        ({ range: [from, to], replicas }) => ((to - from) / UNIT) * replicas.length,
       );
       // Every primary's copies may be with anyone but itself, so that the least cut has none, one or all of them on its side.
-      const sum = (list: Iterable<number>): number => [...list].reduce((all, one) => all + one, 0);
+      const sum = (list: Iterable<number>): number => total(list);
       const [demand, room] = [sum(units.values()), sum(rooms.values())];
       const cuts = [...units].map(([peer, own]) => demand - own + room - (rooms.get(peer) ?? 0));
       expect(copied, `seed ${seed}: ${JSON.stringify(plan.state)}`).toBe(Math.min(demand, room, ...cuts));
@@ -209,7 +221,7 @@ function received(model: Model, plan: Plan, peers: readonly PeerId[]): number {
         }
       }
       if (replicas.includes(taker) && !hasAll) elements += range[1] - range[0];
-      got.set(taker, (got.get(taker) ?? 0) + elements);
+      addToKey(got, taker, elements);
     }
   return Math.max(...got.values());
 }
@@ -219,7 +231,7 @@ const MOST_PLACEMENTS = 5_000;
 /** The same of the best of all ways to give each shard one replica. */
 function leastReceived(model: Model, plan: Plan, peers: readonly PeerId[]): number {
   const count = shardsIn(plan).length;
-  let least = Number.POSITIVE_INFINITY;
+  let least = Infinity;
   for (let choice = 0; choice < (peers.length - 1) ** count; choice++) {
     let rest = choice;
     const state = plan.state.map(({ block, shards }) => ({
@@ -257,7 +269,7 @@ function unitCase(random: Random) {
   const plan = equalSplit(model, 8, members);
   const rooms = new Map(candidates.map((peer) => [peer, below(random, 12)]));
   const units = new Map<PeerId, number>();
-  for (const { peer, range } of shardsIn(plan)) units.set(peer, (units.get(peer) ?? 0) + (range[1] - range[0]) / UNIT);
+  for (const { peer, range } of shardsIn(plan)) addToKey(units, peer, (range[1] - range[0]) / UNIT);
   const given: Placing = {
     ...{ model, plan, candidates, count: 1, before: null },
     roomBytes: (peer, kept) => BYTES * (UNIT * ((units.get(peer) ?? 0) + (rooms.get(peer) ?? 0)) - elementsOf(kept)),
@@ -517,7 +529,7 @@ describe('who uploads for checkpoints', () => {
         const random = seededRandom(seed);
         const names = ['a', 'b', 'c', 'd'];
         const homes = Object.fromEntries(names.map((name) => [name, { rate: 1 + Math.floor(random() * 100) }]));
-        const shards = Array.from({ length: 8 }, () => {
+        const shards = arrayOf(8, () => {
           const [primary, ...others] = names.toSorted(() => random() - 0.5);
           return `${primary} ${1 + Math.floor(random() * 400)} ${others.filter(() => random() < 0.5).join(',')}`;
         });

@@ -4,7 +4,7 @@
  * cost it least beside what it carries already.
  */
 
-import { got, overlap, type PeerId, type Range, rounded } from '../base.ts';
+import { addToKey, got, overlap, type PeerId, pushToKey, type Range, rounded, totalOf } from '../base.ts';
 import { type BufferLimits, largestShardBytes } from '../memory/bufferLimits.ts';
 import type { BufferSpec } from '../memory/bufferSpec.ts';
 import { shardBuffers, stageBuffers, stagesOfPeer } from '../memory/memory.ts';
@@ -212,7 +212,7 @@ function byNearness({ placing, room }: Desk, piece: Piece): PeerId[][] {
     // Who has hardly any room is not looked at closer.
     if (got(room, peer) < ALIGNMENT * ELEMENT_BYTES) continue;
     const near = Math.max(...keepers.map((keeper) => nearness(peer, keeper)));
-    groups.set(near, [...(groups.get(near) ?? []), peer]);
+    pushToKey(groups, near, peer);
   }
   return [...groups].sort(([a], [b]) => a - b).map(([, peers]) => peers);
 }
@@ -310,11 +310,11 @@ function stateOf(pieces: readonly Piece[]): BlockState[] {
 }
 
 function keep({ kept }: Desk, peer: PeerId, piece: Piece): void {
-  kept.set(peer, [...(kept.get(peer) ?? []), piece]);
+  pushToKey(kept, peer, piece);
 }
 
 function carry({ load }: Desk, peer: PeerId, cost: number): void {
-  load.set(peer, (load.get(peer) ?? 0) + cost);
+  addToKey(load, peer, cost);
 }
 
 /** Copies of each shard beside its primary, where nobody says how many. */
@@ -404,10 +404,10 @@ function roomWithin(
   const known = holders(model, plan);
   const either = batch.compute === 'f16' ? COMPUTE_PRECISIONS : (['f32'] as const);
   const inFlight = planSlots(plan, build(plan));
-  const bytesOf = (specs: readonly BufferSpec[]): number => specs.reduce((sum, { bytes }) => sum + bytes, 0);
+  const bytesOf = (specs: readonly BufferSpec[]): number => totalOf(specs, ({ bytes }) => bytes);
   const workBytes = (peer: PeerId, compute: Compute): number => {
     const stages = stagesOfPeer(plan, peer, batch.sequence, batch.wire, compute, inFlight);
-    return [...stages.values()].reduce((sum, size) => sum + bytesOf(stageBuffers(model, size)), 0);
+    return totalOf(stages.values(), (size) => bytesOf(stageBuffers(model, size)));
   };
   const beside = new Map<string, number>();
   return (peer, state) => {
@@ -429,11 +429,7 @@ function roomWithin(
 
 /** Past a GPU's largest buffer there is no room, whatever else is free. */
 const bufferRoom = (model: Model, kept: readonly BlockState[], limit: number | undefined): number =>
-  limit === undefined
-    ? Number.POSITIVE_INFINITY
-    : limit - largestShardBytes(model, kept) < 0
-      ? -1
-      : Number.POSITIVE_INFINITY;
+  limit === undefined ? Infinity : limit - largestShardBytes(model, kept) < 0 ? -1 : Infinity;
 
 interface Costed extends Replicated {
   readonly forecast: Forecast;
@@ -489,7 +485,7 @@ function costReasons({ state }: Plan, predicted: Forecast, bare: Forecast): Reas
   const counts = state.flatMap(({ shards }) => shards.map(({ replicas }) => replicas.length));
   const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
   if (most === 0) return [];
-  const sent = ({ peers }: Forecast): number => [...peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+  const sent = ({ peers }: Forecast): number => totalOf(peers.values(), ({ sentBytes }) => sentBytes);
   const longer = predicted.stepSeconds - bare.stepSeconds;
   const percent = rounded((100 * longer) / (bare.stepSeconds || 1), 2);
   const copies = fewest === most ? copiesWords(most) : `${fewest} to ${copiesWords(most)}`;
@@ -536,7 +532,7 @@ export function lackOf(plan: Plan, { count, sites }: ReplicaWish): number {
     for (const { peer, range, replicas } of shards) {
       const elements = range[1] - range[0];
       whole += elements;
-      const copies = replicas.slice(0, count).reduce((sum, replica) => sum + 1 / (1 + near(peer, replica)), 0);
+      const copies = totalOf(replicas.slice(0, count), (replica) => 1 / (1 + near(peer, replica)));
       lack += elements * (count - copies);
     }
   return whole === 0 ? 0 : lack / whole;
@@ -560,7 +556,7 @@ export function savingSeconds(lines: Lines, { state }: Plan): number {
   for (const { shards } of state)
     for (const shard of shards) {
       const uploader = uploaderOf(shard);
-      elements.set(uploader, (elements.get(uploader) ?? 0) + sizeOf(shard));
+      addToKey(elements, uploader, sizeOf(shard));
     }
   const bytes = elementBytes(lines);
   return Math.max(0, ...lines.peers.map(({ id, upload }) => secondsFor((elements.get(id) ?? 0) * bytes, upload)));
@@ -598,8 +594,8 @@ function chosenUploaders(lines: Lines, { state }: Plan): ReadonlyMap<Shard, Peer
   /** Of each primary what it may give away, the largest first. */
   const own = new Map<PeerId, Shard[]>();
   for (const shard of state.flatMap(({ shards }) => shards)) {
-    loads.set(shard.peer, (loads.get(shard.peer) ?? 0) + sizeOf(shard));
-    own.set(shard.peer, [...(own.get(shard.peer) ?? []), shard]);
+    addToKey(loads, shard.peer, sizeOf(shard));
+    pushToKey(own, shard.peer, shard);
   }
   for (const [peer, shards] of own)
     own.set(
@@ -607,7 +603,7 @@ function chosenUploaders(lines: Lines, { state }: Plan): ReadonlyMap<Shard, Peer
       shards.toSorted((a, b) => sizeOf(b) - sizeOf(a)),
     );
   const secondsOf = (peer: PeerId, more = 0): number =>
-    secondsFor(((loads.get(peer) ?? 0) + more) * bytes, known.get(peer)?.upload ?? Number.POSITIVE_INFINITY);
+    secondsFor(((loads.get(peer) ?? 0) + more) * bytes, known.get(peer)?.upload ?? Infinity);
   const open = new Set(own.keys());
   while (open.size > 0) {
     const [primary, seconds] = longest([...open].map((peer) => [peer, secondsOf(peer)]));
@@ -624,7 +620,7 @@ function chosenUploaders(lines: Lines, { state }: Plan): ReadonlyMap<Shard, Peer
       shards.filter((other) => other !== shard),
     );
     loads.set(primary, got(loads, primary) - sizeOf(shard));
-    loads.set(replica, (loads.get(replica) ?? 0) + sizeOf(shard));
+    addToKey(loads, replica, sizeOf(shard));
   }
   return chosen;
 }

@@ -7,7 +7,7 @@
  * ones of another, and what comes of it is improved (a memetic search, Moscato 1989). Anytime: every better plan is
  * yielded as it is found, so whoever asks may stop; the same drafts in the same order, whatever the machine.
  */
-import { at, below, type PeerId, seededRandom } from '../base.ts';
+import { at, below, type PeerId, seededRandom, totalOf } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, withoutTurns } from './clusterCosts.ts';
 import { type Judged, judgeDraft, memoryWithin, planOf, planSketch } from './draft.ts';
@@ -28,8 +28,8 @@ const REGION_PEERS = 8;
 /** Numbers of stages that are cooled first. */
 const FIELD = 4;
 /** It ends after so many drafts, or after so many one after the other that do not help; at its start a move that makes a step longer by `hottest` is made one time in e. */
-const COOLING = { tries: 1_000, hottest: 0.1, mostIdle: Number.POSITIVE_INFINITY };
-const CLIMB = { tries: Number.POSITIVE_INFINITY, hottest: 0, mostIdle: 150 };
+const COOLING = { tries: 1_000, hottest: 0.1, mostIdle: Infinity };
+const CLIMB = { tries: Infinity, hottest: 0, mostIdle: 150 };
 /** Climbs from one draft: each next one begins so many moves away, at most. */
 const [CLIMBS, MOST_MOVES] = [5, 4];
 /** These moves make a step longer by no more than that. */
@@ -98,12 +98,12 @@ export class Search {
     this.#inForce = inForce && withoutReplicas(withoutTurns(inForce), withinBuffers(costs.model, costs.bufferLimits));
   }
 
-  judge(sketch: Sketch, limit = Number.POSITIVE_INFINITY): Judged | null {
+  judge(sketch: Sketch, limit = Infinity): Judged | null {
     this.#work++;
     const known = this.byStages.get(sketch.groups.length) ?? null;
-    const most = Math.max(limit, known?.seconds ?? Number.POSITIVE_INFINITY);
+    const most = Math.max(limit, known?.seconds ?? Infinity);
     const key = sketchKey(sketch, this.#isGathering);
-    const before = this.#judged.get(key) ?? Number.NEGATIVE_INFINITY;
+    const before = this.#judged.get(key) ?? -Infinity;
     // Random moves come by the same drafts again: about half of all, and nearly all where peers are few.
     if (typeof before !== 'number' || most <= before) {
       this.#repeated++;
@@ -206,7 +206,7 @@ export class Search {
       const [one, other] = [kept(), kept()];
       const sketch = spliced(costs, one.draft, other.draft, random);
       const start = (sketch && this.judge(sketch)) ?? one;
-      const members = start.draft.groups.reduce((sum, { length }) => sum + length, 0);
+      const members = totalOf(start.draft.groups, ({ length }) => length);
       const order = around(costs, this.#order, start.draft, Math.max(FEW_PEERS, 2 * members));
       this.#keep(yield* this.#climbed(start, { costs, order, random }));
     }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Random, seededRandom } from '../base.ts';
+import { arrayOf, type Random, seededRandom, totalOf } from '../base.ts';
 import { randomSizing } from '../testing/randomSizing.ts';
 import {
   curveAt,
@@ -59,7 +59,7 @@ describe('the cost model', () => {
     expect(largest([9])).toBe(1);
     expect(largest([0.3])).toBe(30); // 0.3·30 is 9 but for rounding
     expect(largest([8, 9.5, 7, 9.5])).toBe(3);
-    expect(largest([2, 2])).toBe(Number.POSITIVE_INFINITY);
+    expect(largest([2, 2])).toBe(Infinity);
     expect(largest([10, 10])).toBe(0);
   });
 
@@ -104,7 +104,7 @@ describe('a batch on peers so that the most room is left', () => {
     const start = random() * 20;
     const fall = random() * 2;
     const holes = random() * 0.5;
-    const rooms = new Float64Array(length).fill(Number.NEGATIVE_INFINITY);
+    const rooms = new Float64Array(length).fill(-Infinity);
     for (let samples = 1; samples < length; samples++)
       if (samples === 1 || random() > holes) rooms[samples] = start - fall * samples * (0.5 + random());
     return rooms;
@@ -116,15 +116,15 @@ describe('a batch on peers so that the most room is left', () => {
     for (const rooms of peers) {
       const next: number[] = [];
       for (let sum = 0; sum <= batch; sum++) {
-        next[sum] = Number.NEGATIVE_INFINITY;
+        next[sum] = -Infinity;
         for (let samples = 0; samples <= Math.min(sum, rooms.length - 1); samples++) {
-          const room = (best[sum - samples] ?? Number.NEGATIVE_INFINITY) + (rooms[samples] ?? 0);
+          const room = (best[sum - samples] ?? -Infinity) + (rooms[samples] ?? 0);
           next[sum] = Math.max(next[sum] ?? 0, room);
         }
       }
       best = next;
     }
-    return best[batch] ?? Number.NEGATIVE_INFINITY;
+    return best[batch] ?? -Infinity;
   }
 
   interface Case {
@@ -135,8 +135,8 @@ describe('a batch on peers so that the most room is left', () => {
 
   function randomCase(seed: number, most: number): Case {
     const random = seededRandom(seed);
-    const peers = Array.from({ length: 1 + Math.floor(random() * 6) }, () => randomRooms(random, most));
-    const high = peers.reduce((sum, rooms) => sum + rooms.length, 0);
+    const peers = arrayOf(1 + Math.floor(random() * 6), () => randomRooms(random, most));
+    const high = totalOf(peers, (rooms) => rooms.length);
     const batch = Math.floor(random() * (high + 4));
     return { peers, batch, greatest: greatestRoom(peers, batch) };
   }
@@ -153,7 +153,7 @@ describe('a batch on peers so that the most room is left', () => {
         const { placement, isProven } = roomiestPlacement(peers, batch);
         expect(isProven, `seed ${seed}`).toBe(true);
         if (placement === null) {
-          expect(greatest, `seed ${seed}`).toBe(Number.NEGATIVE_INFINITY);
+          expect(greatest, `seed ${seed}`).toBe(-Infinity);
           none++;
           continue;
         }
@@ -167,7 +167,7 @@ describe('a batch on peers so that the most room is left', () => {
     test('finds room enough exactly where there is', () => {
       for (let seed = 1; seed <= 400; seed++) {
         const { peers, batch, greatest } = randomCase(seed, 30);
-        if (greatest === Number.NEGATIVE_INFINITY) continue;
+        if (greatest === -Infinity) continue;
         expect(roomiestPlacement(peers, batch, greatest + 1e-6), `seed ${seed}`).toEqual({
           placement: null,
           isProven: true,
@@ -185,7 +185,7 @@ describe('a batch on peers so that the most room is left', () => {
       let found = 0;
       for (let seed = 1; seed <= 60; seed++) {
         const { peers, batch, greatest } = randomCase(seed, 400);
-        if (greatest === Number.NEGATIVE_INFINITY || peers.length < 3) continue;
+        if (greatest === -Infinity || peers.length < 3) continue;
         const { placement, isProven } = roomiestPlacement(peers, batch, undefined, 1_000);
         if (!isProven) thinned++;
         if (placement === null) {
@@ -217,7 +217,7 @@ test('rooms that are too small together are all full', () => {
 test('shares fit, add up, and no smaller level holds the state', () => {
   for (let seed = 1; seed <= 300; seed++) {
     const random = seededRandom(seed);
-    const rooms = Array.from({ length: 1 + Math.floor(random() * 8) }, () => (random() < 0.2 ? 0 : random() * 10));
+    const rooms = arrayOf(1 + Math.floor(random() * 8), () => (random() < 0.2 ? 0 : random() * 10));
     const state = random() * rooms.reduce((sum, room) => sum + room, 0);
     const shares = levelShares(rooms, state) ?? [];
     expect(

@@ -4,7 +4,7 @@
  * the peer itself; nothing is derived from a peak rate.
  */
 import { z } from 'zod';
-import { at, evenRanges, float, int, invariant, type Result, refusal, success } from '../base.ts';
+import { at, evenRanges, float, int, invariant, type Result, refusal, success, totalOf } from '../base.ts';
 import {
   count,
   expecting,
@@ -207,7 +207,7 @@ function largestWithin(curve: Curve, spaceGiB: number): number {
   const { table, slope, intercept } = curve;
   const next = table.length + 1;
   if (slope <= 0) {
-    if (slope < 0 || fits(next)) return Number.POSITIVE_INFINITY;
+    if (slope < 0 || fits(next)) return Infinity;
   } else if (fits(next)) {
     const most = Math.floor((spaceGiB + BYTE_GIB - intercept) / slope);
     return fits(most + 1) ? most + 1 : fits(most) ? most : most - 1;
@@ -262,7 +262,7 @@ export function roomiestPlacement(
   const relaxed = relax(peers, batch);
   if (relaxed === null) return { placement: null, isProven: true };
   const { bound, slacks, path } = relaxed;
-  const goal = enough === undefined ? Number.NEGATIVE_INFINITY : enough - ROUNDING;
+  const goal = enough === undefined ? -Infinity : enough - ROUNDING;
   if (bound < goal) return { placement: null, isProven: true };
   const widest = Math.max(
     ...slacks.map((own) => own.reduce((most, slack) => (Number.isFinite(slack) ? Math.max(most, slack) : most), 0)),
@@ -270,8 +270,7 @@ export function roomiestPlacement(
   const reach = Math.min(bound - goal, widest);
   for (let width = reach * FIRST_WIDTH; ; ) {
     const { samples, isWhole } = cheapest(slacks, width + ROUNDING, path, batch, mostWork);
-    const room =
-      samples?.reduce((sum, taken, peer) => sum + float(at(peers, peer), taken), 0) ?? Number.NEGATIVE_INFINITY;
+    const room = samples?.reduce((sum, taken, peer) => sum + float(at(peers, peer), taken), 0) ?? -Infinity;
     const placement = samples === null || room < goal ? null : { samples, room };
     const isProven = isWhole && (bound - room <= width + ROUNDING || width >= reach);
     const isEnough = placement !== null && enough !== undefined;
@@ -323,7 +322,7 @@ function relax(peers: readonly RoomTable[], batch: number): Relaxed | null {
   if (left > 0) return null;
   let bound = price * batch;
   const slacks = peers.map((rooms) => {
-    let best = Number.NEGATIVE_INFINITY;
+    let best = -Infinity;
     const slack = rooms.map((room, samples) => {
       const worth = room - price * samples;
       if (worth > best) best = worth;
@@ -341,7 +340,7 @@ function hull(rooms: RoomTable): number[] {
   const corners: number[] = [];
   for (let samples = 0; samples < rooms.length; samples++) {
     const room = float(rooms, samples);
-    if (room === Number.NEGATIVE_INFINITY) continue;
+    if (room === -Infinity) continue;
     while (corners.length > 1) {
       const [before, last] = [at(corners, corners.length - 2), at(corners, corners.length - 1)];
       const rise = float(rooms, last) - float(rooms, before);
@@ -370,7 +369,7 @@ function cheapest(
     for (let samples = 0; samples < slack.length; samples++) if (float(slack, samples) <= width) own.push(samples);
     return own;
   });
-  const half = Math.floor(mostWork / choices.reduce((sum, { length }) => sum + 2 * length, 0));
+  const half = Math.floor(mostWork / totalOf(choices, ({ length }) => 2 * length));
   let [least, most] = [0, 0];
   for (const own of choices) [least, most] = [least + at(own, 0), most + at(own, own.length - 1)];
   let [from, to, along, isWhole] = [0, 0, 0, true];
@@ -384,7 +383,7 @@ function cheapest(
     [from, to] = [Math.max(first, along - half), Math.min(last, along + half)];
     if (from > first || to < last) isWhole = false;
     if (to < from) return { samples: null, isWhole };
-    const next = new Float64Array(to - from + 1).fill(Number.POSITIVE_INFINITY);
+    const next = new Float64Array(to - from + 1).fill(Infinity);
     const samples = new Int32Array(next.length).fill(-1);
     for (const size of own) {
       const cost = float(at(slacks, peer), size);
@@ -480,7 +479,7 @@ function roomiestSizing(group: Group, peers: readonly PeerCosts[]): Sizing | nul
     ({ activationGiB: { slope, table } }) => slope >= 0 && table.every((own, _, [one = 0]) => own >= one),
   );
   if (isRoomiest) return smallest;
-  return sizingWithin(group, peers, Number.POSITIVE_INFINITY).sizing ?? smallest;
+  return sizingWithin(group, peers, Infinity).sizing ?? smallest;
 }
 
 /** What the roomiest sizing lacks for the state; where none places the batch, what one peer lacks for one sample. */
@@ -521,7 +520,7 @@ function fastest(group: Group, peers: readonly PeerCosts[], roomiest: Sizing): S
 
 /** A peer's time for the fastest single micro-batch. */
 function oneMicroBatchMs(group: Group, peer: PeerCosts): number {
-  let least = Number.POSITIVE_INFINITY;
+  let least = Infinity;
   for (let size = 1; size <= Math.min(peer.maxMicroBatch, group.globalBatch); size++)
     if (fits(peer, size)) least = Math.min(least, peerTimeMs(group, peer, size, 1));
   return least;
@@ -568,7 +567,7 @@ function offerWithin(group: Group, peer: PeerCosts, timeMs: number, most: number
     counts.push(count);
     end = Math.max(end, size * count);
   }
-  const rooms = new Float64Array(end + 1).fill(Number.NEGATIVE_INFINITY);
+  const rooms = new Float64Array(end + 1).fill(-Infinity);
   const sizes = new Int32Array(end + 1);
   for (const [index, count] of counts.entries()) {
     const size = index + 1;

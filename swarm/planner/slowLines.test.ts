@@ -1,6 +1,6 @@
 /** Packets that go from every group to every other one, over lines on which they take long. */
 import { expect, test } from 'vitest';
-import { invariant } from '../base.ts';
+import { arrayOf, invariant, total, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { type IslandPlan, type IslandsAsked, planIslands } from './islandPlan.ts';
@@ -11,7 +11,7 @@ const made = modelFromConfig({
 });
 invariant(made.ok, 'a model');
 const MODEL = made.value;
-const ELEMENTS = MODEL.blocks.reduce((sum, { elements }) => sum + elements, 0);
+const ELEMENTS = totalOf(MODEL.blocks, ({ elements }) => elements);
 const ASKED: IslandsAsked = {
   rounds: { count: 'auto', roundSeconds: 60 },
   outer: { learningRate: 1, momentum: 0.5 },
@@ -19,8 +19,7 @@ const ASKED: IslandsAsked = {
   publish: 'int8',
 };
 const roomy = { memoryBytes: ELEMENTS * 60, flopsPerSecond: 2e9 };
-const alike = (count: number, donor: object): object[] =>
-  Array.from({ length: count }, (_, i) => ({ id: `c${i}`, ...donor }));
+const alike = (count: number, donor: object): object[] => arrayOf(count, (i) => ({ id: `c${i}`, ...donor }));
 
 function clusterOf(peers: readonly object[]): Cluster {
   const parsed = parseCluster({ peers, links: { default: { latencySeconds: 0.01 } } }, 'cluster.json');
@@ -65,6 +64,6 @@ test.each([
   const longest = Math.max(...one.islands.map(({ predicted }, i) => (steps[i] ?? 0) * predicted.stepSeconds));
   expect(meetingSeconds).toBeCloseTo(apart.predicted.meetingSeconds, 9);
   expect(roundSeconds).toBeCloseTo(Math.max(longest, meetingSeconds), 9);
-  expect(tokensPerSecond).toBeCloseTo((steps.reduce((sum, own) => sum + own, 0) * 8 * 64) / roundSeconds, 9);
+  expect(tokensPerSecond).toBeCloseTo((total(steps) * 8 * 64) / roundSeconds, 9);
   expect(tokensPerSecond).toBeGreaterThan(apart.predicted.tokensPerSecond);
 });

@@ -122,22 +122,22 @@ export function secondsOf(
   draft: Draft,
   [layout, order]: readonly [Layout, Order],
   fit: Pick<Fit, 'recomputed' | 'shares' | 'hosted'>,
-  limit = Number.POSITIVE_INFINITY,
+  limit = Infinity,
 ): number {
   const { microBatches: count } = draft;
   const most = mostWalked(draft);
   const whole = wholeOf(costs, draft, layout);
-  if (whole === null) return Number.POSITIVE_INFINITY;
+  if (whole === null) return Infinity;
   const pace = paceOf(costs, draft, whole, fit.recomputed);
-  if (limit < Number.POSITIVE_INFINITY) {
+  if (limit < Infinity) {
     const { ends, seconds } = leastEnds(whole, pace);
-    if (exchangeSeconds(costs, draft, whole, fit, ends, seconds) > limit) return Number.POSITIVE_INFINITY;
+    if (exchangeSeconds(costs, draft, whole, fit, ends, seconds) > limit) return Infinity;
   }
   const step = (ends: Float64Array): number => exchangeSeconds(costs, draft, layout, fit, ends);
   if (count === 'sized' || count <= most) return step(workEnds(layout, order, pace));
   const part = Math.ceil(most / PARTS);
   const short = layoutOf(costs, draft, part);
-  if (short === null) return Number.POSITIVE_INFINITY;
+  if (short === null) return Infinity;
   const early = workEnds(short, workOrder(short, draft), paceOf(costs, draft, short, fit.recomputed)).slice();
   const late = workEnds(layout, order, paceOf(costs, draft, layout, fit.recomputed));
   const times = (count - most) / (most - part);
@@ -206,8 +206,8 @@ function leastEnds({ sizes, stages }: Layout, pace: Pace): { readonly ends: Floa
   const ends = new Float64Array(int(pace.firstLane, stages.length));
   let [seconds, wayIn, wayOut, link] = [0, 0, 0, 0];
   for (const [stage, members] of stages.entries()) {
-    let [forward, backward] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-    let [first, last] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    let [forward, backward] = [Infinity, Infinity];
+    let [first, last] = [Infinity, Infinity];
     const [from, to] = [int(pace.firstLane, stage), int(pace.firstLane, stage + 1)];
     for (let lane = from; lane < to; lane++) {
       const own = laneSeconds(members, lane - from, pace, lane, smallest);
@@ -327,7 +327,7 @@ function readLinks(costs: ClusterCosts, { gathered }: Draft, { sizes, stages }: 
           const [one, other] = [at(costs.peers, at(from, a)), at(costs.peers, at(to, b))];
           const { latencySeconds, bytesPerSecond } = costs.linkAt(at(from, a), at(to, b));
           const [ours, theirs] = [int(firstLane, hop) + a, int(firstLane, hop + 1) + b];
-          const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
+          const limit = bytesPerSecond ?? Infinity;
           const [thereMost, homeMost] = [
             Math.min(limit, downloadFrom(other, one) / int(partners, theirs)),
             Math.min(limit, downloadFrom(one, other) / int(partners, ours)),
@@ -610,7 +610,7 @@ function leastExchange(
       let ups = 0;
       for (const [index, place] of own.places.entries()) {
         const { upload, download, line } = at(costs.peers, place);
-        const [up, down] = line === null ? [upload, download] : [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+        const [up, down] = line === null ? [upload, download] : [Infinity, Infinity];
         ups += up;
         if (stage === last) most = Math.max(most, float(ends, lane + index) + tableBytes / up + tableBytes / down);
       }
@@ -633,7 +633,7 @@ function bestRates(costs: ClusterCosts, stage: StageLanes): BestRates {
     for (let beside = 0; beside < lanes; beside++) {
       if (beside === index) continue;
       const other = at(costs.peers, at(places, beside));
-      const limit = costs.linkAt(place, at(places, beside)).bytesPerSecond ?? Number.POSITIVE_INFINITY;
+      const limit = costs.linkAt(place, at(places, beside)).bytesPerSecond ?? Infinity;
       up[index] = Math.max(float(up, index), Math.min(limit, uploadTo(peer, other)));
       down[index] = Math.max(float(down, index), Math.min(limit, downloadFrom(peer, other)));
     }
@@ -648,7 +648,7 @@ function bestRates(costs: ClusterCosts, stage: StageLanes): BestRates {
 function exchange(costs: ClusterCosts, traffic: Traffic, holder: number, keeper: number, bytes: number): void {
   if (holder === keeper || bytes === 0) return;
   const { latencySeconds, bytesPerSecond } = costs.linkAt(holder, keeper);
-  const limit = bytesPerSecond ?? Number.POSITIVE_INFINITY;
+  const limit = bytesPerSecond ?? Infinity;
   const [one, other] = [at(costs.peers, holder), at(costs.peers, keeper)];
   const { end, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
   slicesOut[holder] = float(slicesOut, holder) + bytes / Math.min(limit, uploadTo(one, other));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at, invariant, type PeerId, peerId, seededRandom } from '../base.ts';
+import { at, invariant, type PeerId, peerId, seededRandom, total, totalOf } from '../base.ts';
 import { predictedBytes } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -82,14 +82,14 @@ describe('wire "auto"', () => {
     const { sequence } = batch;
     for (const { peer, memoryBytes } of predicted.peers)
       expect(memoryBytes).toBe(predictedBytes(model, plan, peer, sequence, 'auto'));
-    const sent = predicted.peers.reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+    const sent = totalOf(predicted.peers, ({ sentBytes }) => sentBytes);
     const traffic = stepTraffic(model, plan, { sequence, wire: 'auto' });
-    expect(sent).toBe(Object.values(traffic).reduce((sum, bytes) => sum + bytes, 0));
+    expect(sent).toBe(total(Object.values(traffic)));
     const between = wireBetween(plan, 'auto');
     const stream = streamLinks(plan).map(
       ({ from, to, samples }) => samples * packedBytes(between(from, to), sequence * model.width),
     );
-    expect(traffic.activation + traffic.gradient).toBe(stream.reduce((sum, bytes) => sum + bytes, 0));
+    expect(traffic.activation + traffic.gradient).toBe(total(stream));
   });
 });
 

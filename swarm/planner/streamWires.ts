@@ -70,7 +70,7 @@ interface WireChoice {
 
 export function withChosenWires(
   plan: Plan,
-  { longestSeconds = Number.POSITIVE_INFINITY, rate, stepSeconds, isRoomy }: WireChoice,
+  { longestSeconds = Infinity, rate, stepSeconds, isRoomy }: WireChoice,
 ): Plan {
   const tightest = tightestWire('auto');
   const order = streamLinks(plan)
@@ -115,8 +115,8 @@ export function withCappedWires(plan: Plan, caps: LineCaps, sampleBytes: (wire: 
   const stream = streamLinks(plan);
   const shares = (end: 'from' | 'to', peer: PeerId): number => stream.filter((link) => link[end] === peer).length;
   return withWires(plan, ({ from, to, samples }) => {
-    const upload = (caps.get(from)?.upload ?? Number.POSITIVE_INFINITY) / shares('from', from);
-    const download = (caps.get(to)?.download ?? Number.POSITIVE_INFINITY) / shares('to', to);
+    const upload = (caps.get(from)?.upload ?? Infinity) / shares('from', from);
+    const download = (caps.get(to)?.download ?? Infinity) / shares('to', to);
     const seconds = (wire: WireEncoding): number => (samples * sampleBytes(wire)) / Math.min(upload, download);
     return WIRE_ENCODINGS.find((wire) => seconds(wire) <= CAPPED_SECONDS) ?? tightestWire('auto');
   });

@@ -2,7 +2,7 @@
  * A sweep: the same run planned for a cluster that varies along one axis or two, each cell a plan of its own, with what
  * holds it back: whichever of compute, links, memory and sessions, doubled alone, makes it fastest.
  */
-import { at, type Result, refusal, success } from '../base.ts';
+import { arrayOf, at, type Result, refusal, success } from '../base.ts';
 import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
 import { SCALED_FIELDS, scaled } from './whatIf.ts';
 
@@ -75,7 +75,7 @@ function parseAxis(words: string): Result<SweepAxis> {
     const [first, last] = [Number(from), Number(to)];
     if (first < 1 || last < first || last > MOST_DRAWN)
       return refusal(`"${words}" must be from 1 to ${MOST_DRAWN} peers, the fewer first`);
-    return success({ name: 'peers', values: Array.from({ length: last - first + 1 }, (_, index) => first + index) });
+    return success({ name: 'peers', values: arrayOf(last - first + 1, (index) => first + index) });
   }
   const [, field = '', least, most] = FACTORS.exec(words) ?? [];
   if (!SCALED_FIELDS.some((name) => name === field)) return refusal(`"${words}" says nothing known: ${EXPECTED}`);

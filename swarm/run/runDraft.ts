@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { type Result, refusal } from '../base.ts';
 import { count } from '../fields.ts';
-import { parseRunFile, type RunFile } from './runFile.ts';
+import { DATA_FORMATS, parseRunFile, type RunFile } from './runFile.ts';
 
 /** GPT-2's shape in sizes; the vocabulary is that of the text. */
 export const MODEL_PRESETS = {
@@ -20,11 +20,19 @@ const PRESET_NAMES = Object.keys(MODEL_PRESETS) as [ModelPreset, ...ModelPreset[
 
 const whole = z.int().min(1).max(1e9);
 
-/** A text that an operator brought along: its name, and its files. */
+/** A text that an operator brought along, or examples: its name, its files, and what they have. */
 export const TEXT_NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,59}$/;
-export const textFile = (name: string): string => `${name}.txt`;
+export type TextFormat = (typeof DATA_FORMATS)[number];
+export const textFile = (name: string, format: TextFormat): string => `${name}.${format === 'text' ? 'txt' : 'jsonl'}`;
 export const heldOutOf = (name: string): string => `${name}.held-out`;
-/** Such texts are read as bytes. */
+
+/** How a text that was brought along is read: examples by the tokenizer of the source. Paths are beside it. */
+export interface OwnText {
+  readonly format: TextFormat;
+  readonly tokenizer: string;
+  readonly chatTemplate?: string;
+}
+const BYTES_OF_TEXT: OwnText = { format: 'text', tokenizer: 'bytes' };
 const BYTE_VOCABULARY = 256;
 
 export const runDraftSchema = z.object({
@@ -33,6 +41,8 @@ export const runDraftSchema = z.object({
   source: z.string().max(200),
   /** A text that was brought along, in place of the source's; null: the source's. */
   text: z.string().regex(TEXT_NAME).nullable(),
+  /** Of examples that were brought along: several in a window. */
+  packing: z.boolean(),
   /** The source's own model, or one of the list. */
   model: z.enum(['same', ...PRESET_NAMES]),
   /** Weights of the source after so many steps, with a fresh optimizer; null: new ones, from the seed. */
@@ -53,6 +63,7 @@ export type RunDraft = z.infer<typeof runDraftSchema>;
 export const INITIAL_DRAFT: Omit<RunDraft, 'source'> = {
   name: '',
   text: null,
+  packing: true,
   model: 'same',
   checkpoint: null,
   steps: 300,
@@ -65,8 +76,8 @@ export const INITIAL_DRAFT: Omit<RunDraft, 'source'> = {
   seed: 1,
 };
 
-/** The draft as a run file, or why it is none. */
-export function runFileOfDraft(draft: RunDraft, source: RunFile): Result<RunFile> {
+/** The draft as a run file, or why it is none. `own`: of its text, where it has one. */
+export function runFileOfDraft(draft: RunDraft, source: RunFile, own: OwnText = BYTES_OF_TEXT): Result<RunFile> {
   const { name, steps, globalBatchSize, sequenceLength, warmupSteps, seed } = draft;
   if (draft.checkpoint !== null && draft.model !== 'same')
     return refusal(
@@ -78,29 +89,48 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile): Result<RunFile
     return refusal(
       `the examples of ${source.name} lie in windows of ${source.train.sequenceLength} tokens: choose the same length`,
     );
-  const vocabulary = text === null ? source.model.vocab_size : BYTE_VOCABULARY;
+  const hasItsTokens = text === null || own.format !== 'text';
+  const vocabulary = hasItsTokens ? source.model.vocab_size : BYTE_VOCABULARY;
   if (draft.checkpoint !== null && source.model.vocab_size !== vocabulary)
     return refusal(
       `a text of your own is read as bytes, and the weights of ${source.name} were trained on other tokens: choose new weights`,
+    );
+  const adapted = draft.model === 'same' ? adaptedAs(source, seed) : null;
+  if (adapted !== null && source.model.vocab_size !== vocabulary)
+    return refusal(
+      `a text of your own is read as bytes, and the weights of ${source.name} that its adapter leaves as they are know other tokens: bring examples, or choose a model of the list`,
     );
   const model =
     draft.model === 'same'
       ? withVocabulary(source.model, vocabulary)
       : presetConfig(draft.model, vocabulary, sequenceLength);
-  const own = text && { files: [textFile(text)], tokenizer: 'bytes', order: 'shuffled' };
   const { optimizer } = source.train;
   const file = {
-    ...{ name, model, init: { seed }, precision: source.precision },
-    data: { ...(own || source.data), seed },
+    ...{ name, model, init: adapted === null ? { seed } : source.init, precision: source.precision },
+    data: { ...(text === null ? source.data : dataOf(text, own, draft.packing)), seed },
     evaluation: text === null ? source.evaluation : { files: [heldOutOf(text)], everySteps: draft.checkpointEvery },
     train: {
       ...{ steps, globalBatchSize, sequenceLength, gradientClipNorm: source.train.gradientClipNorm },
       optimizer: { ...optimizer, learningRate: draft.learningRate },
       schedule: { type: draft.schedule, warmupSteps },
+      ...adapted,
     },
     checkpoint: { everySteps: draft.checkpointEvery },
   };
   return parseRunFile(file, 'the draft');
+}
+
+/** A new adapter like the source's on the same weights; null: every weight is trained. */
+function adaptedAs({ train: { adapter, base } }: RunFile, seed: number): object | null {
+  if (adapter === undefined) return null;
+  const { init: _, ...own } = adapter;
+  return { adapter: { ...own, seed }, base };
+}
+
+function dataOf(name: string, { format, tokenizer, chatTemplate }: OwnText, packing: boolean): object {
+  const data = { files: [textFile(name, format)], tokenizer, order: 'shuffled' };
+  if (format === 'text') return data;
+  return { ...data, format, packing, ...(chatTemplate === undefined ? {} : { chatTemplate }) };
 }
 
 /** The same shape for other tokens: ids of the old ones mean nothing any more. */
@@ -155,7 +185,7 @@ const listedRunSchema = z.object({
 export type ListedRun = z.infer<typeof listedRunSchema>;
 
 /** `bytes`: to train on; what is held out of it is not counted. */
-export const listedTextSchema = z.object({ name: z.string(), bytes: z.int() });
+export const listedTextSchema = z.object({ name: z.string(), format: z.enum(DATA_FORMATS), bytes: z.int() });
 export type ListedText = z.infer<typeof listedTextSchema>;
 
 export const runListSchema = z.object({

@@ -235,7 +235,7 @@ const adapter = fields({
   seed: natural.default(1),
 });
 /** How donors hold the weights that an adapter leaves as they are. */
-export const BASE_ENCODINGS = ['f32', 'f16', 'int8'] as const;
+const BASE_ENCODINGS = ['f32', 'f16', 'int8'] as const;
 export type BaseEncoding = (typeof BASE_ENCODINGS)[number];
 
 /** What tells the alternatives of a field apart is its `type`. */
@@ -308,7 +308,7 @@ function withShares(schedule: GivenSchedule): Schedule {
 }
 
 /** What the files have: texts, or in each line of them one example. */
-const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
+export const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
 
 /** Who may have the first and last stage, which see what is trained on. */
 const ENDS = ['any', 'own'] as const;

@@ -3,6 +3,7 @@
  * times are lower bounds that are raised, list by list and link by link, until nothing moves. Orders that follow
  * messages: a clock of whole ticks, and at each tick every peer is looked at. Lists are written from the rules' text.
  */
+import { pushToKey, totalOf } from '../base.ts';
 import type { SimulateProblem } from '../simulate/problem.ts';
 
 interface Job {
@@ -20,8 +21,7 @@ export function fixedOrderEnds(problem: SimulateProblem): Map<string, number> {
   const all = jobs.flat();
   const peerOf = new Map(all.map(({ name, peer }) => [name, peer]));
   const receivers = new Map<string, Job[]>();
-  for (const job of all)
-    if (job.message) receivers.set(job.message.from, [...(receivers.get(job.message.from) ?? []), job]);
+  for (const job of all) if (job.message) pushToKey(receivers, job.message.from, job);
   const ends = new Map(all.map(({ name }) => [name, 0]));
   const end = (name: string): number => ends.get(name) ?? 0;
   for (let moved = true; moved; ) {
@@ -155,7 +155,7 @@ export function messageDrivenEnds(problem: SimulateProblem): Map<string, number>
   const recomputes = (s: number): boolean => schedule === 'varuna' && s < p - 1;
   const [starts, ends] = [new Map<string, number>(), new Map<string, number>()];
   const busyUntil = upTo(p).map(() => 0);
-  const total = upTo(p).reduce((sum, s) => sum + m * (recomputes(s) ? 3 : 2), 0);
+  const total = totalOf(upTo(p), (s) => m * (recomputes(s) ? 3 : 2));
   const arrived = (op: 'F' | 'B', s: number, i: number, now: number): boolean => {
     const from = op === 'F' ? s - 1 : s + 1;
     if (from < 0 || from === p) return op === 'F' || (ends.get(nameOf('F', s, i)) ?? Infinity) <= now;

@@ -186,13 +186,13 @@ function staying(chaos: Chaos): number {
 
 /** The next thing that is due: a message on its way, or a deadline. */
 function advance(chaos: Chaos) {
-  const deadline = chaos.run.decider.deadline ?? Number.POSITIVE_INFINITY;
+  const deadline = chaos.run.decider.deadline ?? Infinity;
   const next = chaos.queue[0];
   if (next !== undefined && next.at <= deadline) {
     chaos.queue.shift();
     chaos.now = Math.max(chaos.now, next.at);
     next.act();
-  } else if (deadline < Number.POSITIVE_INFINITY) {
+  } else if (deadline < Infinity) {
     chaos.now = Math.max(chaos.now, deadline);
     const before = chaos.run.state;
     happened(chaos, { type: 'deadlineReached' });

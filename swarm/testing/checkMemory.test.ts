@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { arrayOf } from '../base.ts';
 import { parseSchedule } from '../schedule/action.ts';
 import { chimera } from '../schedule/chimera.ts';
 import { gpipe } from '../schedule/gpipe.ts';
@@ -27,7 +28,7 @@ test('[LI3] an overrun is shown with the forward that does not fit', () => {
 test('[LI3] only the neighbourhood of a place in long lists is shown', () => {
   const [problem] = memoryProblems(gpipe(loopedPlan(donors(1), 100, 1)), roomFor(50));
   expect(problem?.text.split('\n')[1]).toBe(
-    `d0: … ${Array.from({ length: 25 }, (_, index) => (index === 12 ? '[0F50]' : `0F${38 + index}`)).join(' ')} …  needs 510 of 500 bytes`,
+    `d0: … ${arrayOf(25, (index) => (index === 12 ? '[0F50]' : `0F${38 + index}`)).join(' ')} …  needs 510 of 500 bytes`,
   );
 });
 

@@ -2,7 +2,7 @@
  * Judges a timeline, predicted or measured: no peer does two things at once, nothing starts before what it needs has
  * ended. It knows nothing of how the timeline was made, so it judges the simulator too. See SPEC.md, SC4.
  */
-import type { PeerId } from '../base.ts';
+import { type PeerId, pushToKey } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan, Problem } from '../plan/plan.ts';
 import { formatAction, isTransfer, type Schedule, workKey } from '../schedule/action.ts';
@@ -15,7 +15,7 @@ const SLACK_SECONDS = 1e-9;
 
 export function timelineProblems(model: Pick<Model, 'tied'>, plan: Plan, timeline: Timeline): Problem[] {
   const own = new Map<PeerId, Span[]>();
-  for (const span of timeline) own.set(span.peer, [...(own.get(span.peer) ?? []), span]);
+  for (const span of timeline) pushToKey(own, span.peer, span);
   for (const spans of own.values()) spans.sort((a, b) => a.startSeconds - b.startSeconds);
   const schedule: Schedule = new Map([...own].map(([peer, spans]) => [peer, spans.map(({ action }) => action)]));
   const early = tooEarly(model, plan, timeline, schedule);

@@ -3,6 +3,7 @@
  * (exhaustive.ts). Each number depends on a set of peers and a few small numbers alone, so that it is worked out once
  * for all the plans in which that set stands there.
  */
+import { total } from '../base.ts';
 import type { ClusterCosts, PlannedPeer, StageShape } from '../planner/clusterCosts.ts';
 
 const ELEMENT_BYTES = 4;
@@ -107,8 +108,8 @@ function exchanged(costs: ClusterCosts, places: readonly number[], elements: num
   const rates = (cap: 'upload' | 'download'): number[] =>
     places.map((place, at) =>
       Math.min(
-        costs.peers[place]?.[cap] ?? Number.POSITIVE_INFINITY,
-        Math.max(...(links[at] ?? []).map(({ bytesPerSecond }) => bytesPerSecond ?? Number.POSITIVE_INFINITY)),
+        costs.peers[place]?.[cap] ?? Infinity,
+        Math.max(...(links[at] ?? []).map(({ bytesPerSecond }) => bytesPerSecond ?? Infinity)),
       ),
     );
   const bytes = elements * ELEMENT_BYTES;
@@ -126,7 +127,7 @@ function exchanged(costs: ClusterCosts, places: readonly number[], elements: num
 function leastMissing(rates: readonly number[]): number {
   const slowest = rates.filter(Number.isFinite).sort((a, b) => a - b);
   for (; slowest.length > 1; slowest.pop()) {
-    const least = (slowest.length - 1) / slowest.reduce((sum, rate) => sum + rate, 0);
+    const least = (slowest.length - 1) / total(slowest);
     if (least * (slowest.at(-1) ?? 0) <= 1) return least;
   }
   return 0;
@@ -145,12 +146,12 @@ function nearest(
   bytes: number,
   [sending, receiving]: readonly [number, number],
 ): number {
-  let least = Number.POSITIVE_INFINITY;
+  let least = Infinity;
   for (const a of from)
     for (const b of to) {
       const { latencySeconds, bytesPerSecond } = costs.linkAt(a, b);
       const rate = Math.min(
-        bytesPerSecond ?? Number.POSITIVE_INFINITY,
+        bytesPerSecond ?? Infinity,
         (costs.peers[a]?.upload ?? 0) / sending,
         (costs.peers[b]?.download ?? 0) / receiving,
       );

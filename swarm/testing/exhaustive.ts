@@ -5,6 +5,7 @@
  * simulated, the most promising first.
  */
 
+import { arrayOf } from '../base.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf, planOf } from '../planner/draft.ts';
 import { forecast } from '../planner/forecast.ts';
@@ -24,7 +25,7 @@ export function leastStepSeconds(costs: ClusterCosts, bound: number): number {
   const counts = new Set([samples]);
   for (let count = 1; count < samples; count *= 2) counts.add(count);
   const candidates = [...counts].flatMap((microBatches) =>
-    Array.from({ length: Math.min(costs.peers.length, costs.model.layers) }, (_, index) => [
+    arrayOf(Math.min(costs.peers.length, costs.model.layers), (index) => [
       ...candidatesOf(costs, clusterBounds(costs, microBatches, index + 1), bound),
     ]).flat(),
   );
@@ -92,8 +93,8 @@ const candidate = ({ groups, layers, before, after }: Beginning, microBatches: n
 
 function judged(costs: ClusterCosts, draft: CutSketch): number {
   const drafted = planOf(costs, draft);
-  if (drafted === null || drafted.missingBytes > 0) return Number.POSITIVE_INFINITY;
+  if (drafted === null || drafted.missingBytes > 0) return Infinity;
   const memory = memoryOf(costs, drafted.plan);
   const fits = costs.peers.every(({ id, memoryBytes }) => (memory.get(id) ?? 0) <= memoryBytes);
-  return fits ? forecast(costs, drafted.plan).stepSeconds : Number.POSITIVE_INFINITY;
+  return fits ? forecast(costs, drafted.plan).stepSeconds : Infinity;
 }

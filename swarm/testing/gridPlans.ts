@@ -1,5 +1,5 @@
 /** Random valid plans in which everything that saves memory is here and there: of the grids in tabs and on Dawn. */
-import { peerId, seededRandom } from '../base.ts';
+import { arrayOf, peerId, seededRandom } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { randomPlanFor } from './randomPlan.ts';
@@ -32,7 +32,7 @@ export const isLayered = ({ stages }: Plan): boolean => stages.some(({ layered }
 
 /** Up to four peers: stages, owners, micro-batches, recomputed layers and shards as they fall. */
 export function gridPlan(model: Pick<Model, 'layers' | 'blocks'>, samples: number, seed: number): Plan {
-  const everyone = Array.from({ length: 1 + (seed % 4) }, (_, index) => peerId(`peer-${index}`));
+  const everyone = arrayOf(1 + (seed % 4), (index) => peerId(`peer-${index}`));
   const often = { recompute: 0.3, replicas: 0.2, gathered: 0.3, host: 0.3, apart: 0.3 };
   // The last of each eight, which has four peers and gpipe.
   const layered = seed % LAYERED_EVERY === LAYERED_EVERY - 1 ? 1 : 0;

@@ -1,5 +1,5 @@
 /** For tests: a run of several groups with honest donors that answer in the order told, and a store that judges what it is to keep. */
-import { below, invariant, overlap, type PeerId, peerId, type Random, type Range } from '../base.ts';
+import { arrayOf, below, invariant, overlap, type PeerId, peerId, type Random, type Range } from '../base.ts';
 import type { DonorMessage, StartState } from '../coordinator/events.ts';
 import { membersInvolved } from '../coordinator/successor.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
@@ -272,7 +272,7 @@ export class GroupedRun {
       }
       case 'storeCheckpoint': {
         invariant(effect.step > this.checkpoint, 'checkpoints go forward');
-        const all = Array.from({ length: Number(train.islands?.count ?? 0) }, (_, island) => island);
+        const all = arrayOf(Number(train.islands?.count ?? 0), (island) => island);
         const saved = new Set(effect.shards.flatMap((shard) => shard.islands ?? all));
         invariant(saved.size === all.length, 'every island is in a checkpoint');
         this.checkpoint = effect.step;

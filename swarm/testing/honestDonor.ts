@@ -1,5 +1,5 @@
 /** For tests: what an honest donor answers, a pure function of what it is told and of its plan, the same at every step. */
-import type { PeerId, Range } from '../base.ts';
+import { arrayOf, type PeerId, type Range } from '../base.ts';
 import { isAudited } from '../coordinator/audits.ts';
 import type { CoordinatorConfig, DonorMessage } from '../coordinator/events.ts';
 import type { ServerMessage } from '../messages/messages.ts';
@@ -30,7 +30,7 @@ interface Part {
 type Run = Pick<CoordinatorConfig, 'model'> & Partial<Pick<CoordinatorConfig, 'audit' | 'batch' | 'wire' | 'train'>>;
 
 /** Where the hashes are the same nobody looks at them. */
-const NO_SUMS = { seed: 0, sums: STATE_KINDS.map(() => Array.from({ length: SKETCH_SUMS }, () => 0)) };
+const NO_SUMS = { seed: 0, sums: STATE_KINDS.map(() => arrayOf(SKETCH_SUMS, () => 0)) };
 
 /** Of what an honest holder sends at a step, whoever receives it. */
 export const honestDigest = (step: number, slice: string): string =>
@@ -64,7 +64,7 @@ function partOf(run: Run, peer: PeerId, plan: Plan): Part {
 }
 
 function committedIn({ model, audit, batch, wire, train }: Run, plan: Plan, peer: PeerId): string[] {
-  if (!audit || !batch || !wire || !train || !isAudited({ audit, train }, plan)) return [];
+  if (!audit || !batch || !wire || !train || !isAudited({ audit, train, batch }, plan)) return [];
   const all = committedPassages(acceptedModel({ model, batch }), plan, { sequence: batch.sequence, wire });
   return committedBy(all, peer).map(({ tensor }) => `${tensor.kind}${sliceName(tensor)}`);
 }

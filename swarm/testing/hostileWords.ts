@@ -4,7 +4,7 @@
  * to a message is in them.
  */
 import { z } from 'zod';
-import { below, type Random } from '../base.ts';
+import { arrayOf, below, type Random } from '../base.ts';
 import { decodePeerMessage, peerMessageSchema } from '../messages/messages.ts';
 import { pick } from './chaosWords.ts';
 
@@ -74,7 +74,7 @@ function draw(random: Random, known: Known, schema: Schema, name: string): unkno
     case 'array':
       if (prefixItems) return prefixItems.map((item) => draw(random, known, item, name));
       if (!items) return [];
-      return Array.from({ length: below(random, 1 + Math.min(schema.maxItems ?? LONGEST_LIST, LONGEST_LIST)) }, () =>
+      return arrayOf(below(random, 1 + Math.min(schema.maxItems ?? LONGEST_LIST, LONGEST_LIST)), () =>
         draw(random, known, items, name),
       );
     case 'integer':

@@ -1,5 +1,5 @@
 /** A run with islands in one process: steps in float64, meetings by their own arithmetic. Who does which step is told. */
-import { at, got, invariant, type Range } from '../base.ts';
+import { arrayOf, at, got, invariant, type Range } from '../base.ts';
 import { meet, type SharedPlanes } from '../islands/outer.ts';
 import type { Matrices } from '../reference/products.ts';
 import { type ReferenceTrainer, referenceTrainer } from '../reference/trainer.ts';
@@ -121,7 +121,7 @@ export class IslandReference {
   #windows(number: number): Window[] {
     const { globalBatchSize: B, sequenceLength: T } = this.#run.train;
     const count = Math.floor((this.#text.length - 1) / T);
-    return Array.from({ length: B }, (_, sample) => {
+    return arrayOf(B, (sample) => {
       const from = ((number * B + sample) % count) * T;
       return this.#text.subarray(from, from + T + 1);
     });

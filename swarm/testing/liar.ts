@@ -3,7 +3,7 @@
  * it sends may be no number, which the honest ones see and say. Refused, it comes back. Judged is what that does to the
  * others: the run goes on to its end, and none of them is refused more than once.
  */
-import { below, invariant, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
+import { below, invariant, type PeerId, peerId, type Random, seededRandom, total } from '../base.ts';
 import type { DonorMessage } from '../coordinator/events.ts';
 import { membersOf, planInForce } from '../coordinator/state.ts';
 import { NO_LIMITS } from '../limits.ts';
@@ -83,7 +83,7 @@ export function playLiar(seed: number): LiarResult {
   }
   const refused = [...play.refusals.values()];
   for (const times of refused) invariant(times <= 1, 'no honest donor is refused twice');
-  const refusedHonest = refused.reduce((sum, times) => sum + times, 0);
+  const refusedHonest = total(refused);
   return { events: play.events, lies: told, refusedHonest, visits: play.visits };
 }
 

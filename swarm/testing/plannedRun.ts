@@ -4,7 +4,7 @@ import { clusterProblem, type PlanningConfig } from '../autoplan/knownDonors.ts'
 import type { PeerProfile } from '../autoplan/peerProfile.ts';
 import { beginReplanning, replan } from '../autoplan/replanner.ts';
 import type { ReplannerEffect, ReplannerEvent } from '../autoplan/replannerState.ts';
-import { invariant, type PeerId, type Result } from '../base.ts';
+import { invariant, type PeerId, type Result, totalOf } from '../base.ts';
 import type { PlanAnswer } from '../coordinator/events.ts';
 import { NO_LIMITS } from '../limits.ts';
 import type { PeerMessage, ReportMessage } from '../messages/messages.ts';
@@ -167,8 +167,7 @@ export const found = ({ problem }: Extract<ReplannerEffect, { type: 'search' }>)
 
 /** Layers times samples. */
 export const samplesOf = (plan: Plan | null, peer: PeerId): number =>
-  (plan?.stages ?? []).reduce(
-    (sum, { layers: [from, to], members }) =>
-      sum + (to - from) * (members.find((member) => member.peer === peer)?.samples ?? 0),
-    0,
+  totalOf(
+    plan?.stages ?? [],
+    ({ layers: [from, to], members }) => (to - from) * (members.find((member) => member.peer === peer)?.samples ?? 0),
   );

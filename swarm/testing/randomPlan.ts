@@ -2,12 +2,12 @@
  * Valid plans of every shape the rules allow, from a seeded generator: stages of uneven depth, micro-batches of uneven
  * size with ids in no order, each (stage, micro-batch) at any peer, shards anywhere. For tests and fuzzers.
  */
-import { below, invariant, type PeerId, peerId, type Random, type Range } from '../base.ts';
+import { arrayOf, below, invariant, type PeerId, peerId, type Random, type Range } from '../base.ts';
 import { type Block, layerBlock, type Model } from '../model/model.ts';
 import { type BlockState, type Gathered, gatheringHome, type Plan, type PlanStage, type Shard } from '../plan/plan.ts';
 
 /** d0, d1 and so on. */
-export const donors = (count: number): PeerId[] => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
+export const donors = (count: number): PeerId[] => arrayOf(count, (index) => peerId(`d${index}`));
 
 /** A model without operations: enough for whatever reads blocks, tensors and sizes. */
 export function outlineModel(layers: number, tied: boolean): Model {
@@ -35,7 +35,7 @@ export function outlineModel(layers: number, tied: boolean): Model {
     tied,
     blocks: [
       block('embedding', [40, 20]),
-      ...Array.from({ length: layers }, (_, index) => block(layerBlock(index), [4, 48, 12])),
+      ...arrayOf(layers, (index) => block(layerBlock(index), [4, 48, 12])),
       block('head', tied ? [4, 4] : [4, 4, 40]),
     ],
     embedding: [],
@@ -130,7 +130,7 @@ function cut(random: Random, total: number, most: number): Range[] {
 
 /** The numbers below `count`, in random order. */
 function shuffled(random: Random, count: number): number[] {
-  const list = Array.from({ length: count }, (_, index) => index);
+  const list = arrayOf(count, (index) => index);
   for (let index = count - 1; index > 0; index--) {
     const other = below(random, index + 1);
     [list[index], list[other]] = [list[other] ?? 0, list[index] ?? 0];

@@ -3,7 +3,7 @@
  * jagged ones, hidden and open communication, peers too small for an even share, for the state, or for a single sample.
  * For tests.
  */
-import { below, type Random } from '../base.ts';
+import { arrayOf, below, type Random, totalOf } from '../base.ts';
 import type { SizingProblem } from '../planner/sizing.ts';
 
 export interface Shape {
@@ -21,7 +21,7 @@ type Peer = SizingProblem['peers'][number];
 const tenths = (value: number): number => Math.round(value * 10) / 10;
 export function randomSizing(random: Random, { peers: count, globalBatch, tightness, isJagged }: Shape): SizingProblem {
   const isHidden = random() < 0.4;
-  const peers = Array.from({ length: count }, (_, index) => randomPeer(random, index, isJagged));
+  const peers = arrayOf(count, (index) => randomPeer(random, index, isJagged));
   const common = {
     globalBatch,
     layers: 1 + below(random, 40),
@@ -33,9 +33,10 @@ export function randomSizing(random: Random, { peers: count, globalBatch, tightn
     unevenFactor: 1 + below(random, 3) / 4,
     recompute: random() < 0.6,
   };
-  const room = peers
-    .map(({ memoryGiB, activationGiB: { table } }) => common.usableFraction * memoryGiB - (table[0] ?? 0))
-    .reduce((sum, own) => sum + Math.max(0, own - common.communicationGiB), 0);
+  const room = totalOf(
+    peers.map(({ memoryGiB, activationGiB: { table } }) => common.usableFraction * memoryGiB - (table[0] ?? 0)),
+    (own) => Math.max(0, own - common.communicationGiB),
+  );
   return { ...common, stateGiB: Math.round(room * tightness * 100) / 100, peers };
 }
 
@@ -61,4 +62,4 @@ function randomPeer(random: Random, index: number, isJagged: boolean): Peer {
 }
 
 const list = (length: number, entry: (samples: number) => number): number[] =>
-  Array.from({ length }, (_, index) => entry(index + 1));
+  arrayOf(length, (index) => entry(index + 1));

@@ -4,7 +4,7 @@
  */
 import { findGroups } from '../autoplan/groupsAnew.ts';
 import { clusterProblem } from '../autoplan/knownDonors.ts';
-import { got, invariant, type PeerId, peerId, type Range } from '../base.ts';
+import { got, invariant, type PeerId, peerId, type Range, totalOf } from '../base.ts';
 import type { CommitRecord } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
@@ -132,7 +132,7 @@ export class RecordedRun {
 
   #earned(peer: PeerId): number {
     const own = this.commits.flatMap(({ ledger }) => ledger.filter((entry) => entry.peer === peer));
-    return own.reduce((sum, { tokens }) => sum + tokens, 0);
+    return totalOf(own, ({ tokens }) => tokens);
   }
 
   /** To the next thing that happens; false: nothing does. */

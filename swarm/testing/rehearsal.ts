@@ -5,7 +5,7 @@
  */
 
 import { answerTo } from '../autoplan/wishes.ts';
-import { invariant, type PeerId } from '../base.ts';
+import { addToKey, invariant, type PeerId, totalOf } from '../base.ts';
 import type { Applied, CommitRecord, CoordinatorConfig, KeptPlan, StartState } from '../coordinator/events.ts';
 import type { CoordinatorState } from '../coordinator/state.ts';
 import { unsavedLimit } from '../coordinator/stepsAhead.ts';
@@ -158,7 +158,7 @@ function stored(store: Store, isAway: boolean): StartState {
 /** One entry for each donor. */
 function summed(entries: readonly LedgerEntry[]): LedgerEntry[] {
   const tokens = new Map<PeerId, number>();
-  for (const entry of entries) tokens.set(entry.peer, (tokens.get(entry.peer) ?? 0) + entry.tokens);
+  for (const entry of entries) addToKey(tokens, entry.peer, entry.tokens);
   return [...tokens].map(([peer, sum]) => ({ peer, tokens: sum }));
 }
 
@@ -289,7 +289,7 @@ function judgeCommit({ store, config }: Rehearsal, { record, ledger, applied }: 
   invariant(record.learningRate === rate, 'the rate is that of the number, or of the share');
   invariant(record.plan === store.epoch && record.tokens === tokens, 'the record names its plan and its tokens');
   invariant(Number.isFinite(record.loss) && Number.isFinite(record.gradientNorm), 'what is committed is finite');
-  const shared = ledger.reduce((sum, entry) => sum + entry.tokens, 0);
+  const shared = totalOf(ledger, (entry) => entry.tokens);
   invariant(Math.abs(shared - tokens) < 1e-9 * tokens, `the ledger shares out ${shared} of ${tokens} tokens`);
   store.commits.push(record);
   store.ledgers.push(ledger);

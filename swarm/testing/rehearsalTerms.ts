@@ -1,6 +1,6 @@
 /** The runs that are rehearsed, as small as they come, and who comes to them. */
 import type { MakePlan, PlanWishes } from '../autoplan/wishes.ts';
-import { refusal, success } from '../base.ts';
+import { arrayOf, refusal, success } from '../base.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
 import type { DecisionConfig } from '../decisions/events.ts';
 import { wholeRounds } from '../islands/rounds.ts';
@@ -50,7 +50,7 @@ export const decisionConfig = (run: CoordinatorConfig, wishes: PlanWishes): Deci
 
 /** Of a rehearsal; its plans are equal splits. */
 export function rehearsalTerms({ layers = 4, lanes = 1, islands, ...rest }: RehearsalPart): RehearsalTerms {
-  const names: BlockName[] = ['embedding', ...Array.from({ length: layers }, (_, i) => `layer.${i}` as const), 'head'];
+  const names: BlockName[] = ['embedding', ...arrayOf(layers, (i) => `layer.${i}` as const), 'head'];
   const elements = lanes === 1 ? ELEMENTS : ELEMENTS_OF_LANES;
   const model = { layers, blocks: names.map((name): Block => ({ name, tensors: [], elements })) };
   const samples = SAMPLES;

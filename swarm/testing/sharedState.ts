@@ -2,7 +2,7 @@
  * For tests of decisions: which donors have what all islands share, where it lies with owners, as donors would have it who do
  * what a `meet` says. It judges that whoever is to work on a range has it, and that whoever saves has all of it.
  */
-import { at, invariant, overlap, type PeerId, type Range } from '../base.ts';
+import { at, invariant, overlap, type PeerId, type Range, totalOf } from '../base.ts';
 import type { OwnedRange } from '../messages/meetingWords.ts';
 import type { MeetMessage, MetMessage, ServerMessage } from '../messages/messages.ts';
 import { keepersOf, type Plan } from '../plan/plan.ts';
@@ -66,7 +66,7 @@ export class SharedState {
   #hasAll(peer: PeerId, { block, range: [from, to] }: OwnedRange): boolean {
     const parts = (this.#had.get(peer) ?? []).filter((one) => one.block === block && one.step === this.#met);
     const inside = parts.map(({ range }) => overlap(range, [from, to]));
-    return inside.reduce((sum, part) => sum + (part ? part[1] - part[0] : 0), 0) === to - from;
+    return totalOf(inside, (part) => (part ? part[1] - part[0] : 0)) === to - from;
   }
 
   #isOver(to: PeerId): void {

@@ -3,7 +3,7 @@
  * is, and the best of those that take everyone for equals. For tests and benchmarks.
  */
 
-import { invariant, type Random } from '../base.ts';
+import { arrayOf, invariant, type Random } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Cluster, parseCluster } from '../planner/cluster.ts';
 import type { ClusterCosts } from '../planner/clusterCosts.ts';
@@ -28,7 +28,7 @@ export const SMALL_BATCH = { samples: 8, sequence: 32 };
 export function smallCluster(random: Random, count: number): Cluster {
   const spread = (least: number, most: number) => least * (most / least) ** random();
   const regions = ['eu', 'us'];
-  const peers = Array.from({ length: count }, (_, index) => ({
+  const peers = arrayOf(count, (index) => ({
     id: `p${index}`,
     memoryBytes: Math.round(spread(3e6, 3e7)),
     flopsPerSecond: spread(2e7, 1e9),
@@ -46,7 +46,7 @@ export function smallCluster(random: Random, count: number): Cluster {
 export function equalStepSeconds(costs: ClusterCosts): number {
   const { model, batch, peers } = costs;
   const ids = peers.map(({ id }) => id);
-  let best = Number.POSITIVE_INFINITY;
+  let best = Infinity;
   for (let stages = 1; stages <= Math.min(model.layers, ids.length); stages++)
     for (const schedule of DRAFT_SCHEDULES)
       for (let microBatches = 1; microBatches <= batch.samples; microBatches *= 2) {

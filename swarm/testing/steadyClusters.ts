@@ -2,7 +2,7 @@
  * Seeded clusters, and each of them with a little more: a peer, memory, a faster link. Nobody is worse off for what is
  * added, as it may be left unused: a planner whose step gets longer has lost a plan that it had found before.
  */
-import { at, below, invariant, type Random, seededRandom } from '../base.ts';
+import { arrayOf, at, below, invariant, type Random, seededRandom } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Cluster, parseCluster } from '../planner/cluster.ts';
 import type { ClusterProblem } from '../planner/clusterCosts.ts';
@@ -80,12 +80,12 @@ const randomPeer = (random: Random) => ({
 });
 
 function randomCluster(random: Random, count: number, regions: number): Cluster {
-  const peers = Array.from({ length: count }, (_, index) => ({
+  const peers = arrayOf(count, (index) => ({
     ...{ id: `p${index}`, region: `r${index % regions}` },
     ...randomPeer(random),
   }));
   const rules = Array.from({ length: regions }, (_, a) =>
-    Array.from({ length: regions - a }, (_, more) => ({
+    arrayOf(regions - a, (more) => ({
       between: [`r${a}`, `r${a + more}`],
       latencySeconds: more === 0 ? 0.005 : spread(random, 0.01, 0.15),
       bytesPerSecond: more === 0 ? 2.5e7 : spread(random, 1e6, 2e7),

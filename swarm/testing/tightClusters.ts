@@ -2,7 +2,7 @@
  * Seeded clusters whose GPUs have less memory than their best plan takes, were there enough; some give main memory, some links
  * are fast. What makes a model fit, and with whom, differs from one to the next.
  */
-import { at, invariant, type Random } from '../base.ts';
+import { arrayOf, at, invariant, type Random } from '../base.ts';
 import { type Cluster, parseCluster } from '../planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../planner/clusterCosts.ts';
 import { memoryOf } from '../planner/draft.ts';
@@ -14,7 +14,7 @@ const [LEAST, MOST] = [0.65, 1.05];
 /** Of 2 to 4 peers. */
 export function tightCluster(random: Random, { model, batch }: Pick<ClusterProblem, 'model' | 'batch'>): Cluster {
   const spread = (least: number, most: number) => least * (most / least) ** random();
-  const roomy = Array.from({ length: 2 + Math.floor(3 * random()) }, (_, index) => {
+  const roomy = arrayOf(2 + Math.floor(3 * random()), (index) => {
     const forward = spread(0.02, 0.1);
     const measured = { forwardSecondsPerLayer: [forward], backwardSecondsPerLayer: [2 * forward] };
     return { id: `p${index}`, memoryBytes: 1e15, measured };

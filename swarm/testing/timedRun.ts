@@ -5,7 +5,7 @@
 
 import { clusterProblem } from '../autoplan/knownDonors.ts';
 import { capacityOf, type PlanWishes } from '../autoplan/wishes.ts';
-import { type PeerId, peerId } from '../base.ts';
+import { addToKey, type PeerId, peerId } from '../base.ts';
 import type { CoordinatorConfig, DonorMessage } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, wholeRun } from '../decisions/decide.ts';
 import type { DecisionEffect, DecisionEvent } from '../decisions/events.ts';
@@ -87,9 +87,9 @@ class TimedRun {
 
   until(endMs: number): void {
     for (;;) {
-      const deadline = nextDecision(this.#state) ?? Number.POSITIVE_INFINITY;
+      const deadline = nextDecision(this.#state) ?? Infinity;
       const next = this.#queue[0];
-      const atMs = Math.min(deadline, next?.atMs ?? Number.POSITIVE_INFINITY);
+      const atMs = Math.min(deadline, next?.atMs ?? Infinity);
       if (atMs > endMs) return;
       this.#nowMs = Math.max(this.#nowMs, atMs);
       if (next !== undefined && next.atMs <= deadline) {
@@ -151,7 +151,7 @@ class TimedRun {
     }
     this.#later(this.#nowMs + this.#takesMs(plan, reply), () => {
       if (!this.#here.has(to)) return;
-      if (reply.type === 'report') this.reports.set(donor.name, (this.reports.get(donor.name) ?? 0) + 1);
+      if (reply.type === 'report') addToKey(this.reports, donor.name, 1);
       this.#happens({ type: 'donorSaid', peer: to, message: reply });
     });
   }

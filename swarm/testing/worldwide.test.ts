@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { invariant, type Random, seededRandom } from '../base.ts';
+import { arrayOf, invariant, type Random, seededRandom, totalOf } from '../base.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
 import { planCluster } from '../planner/clusterPlan.ts';
 import { judgeDraft, planOf } from '../planner/draft.ts';
@@ -19,7 +19,7 @@ it('64 peers in eight regions of the world: who shares a stage is near, and the 
   invariant(found.ok, 'a plan');
   const groups = found.value.plan.stages.map(({ members }) => members.map(({ peer }) => costs.placeOf(peer)));
   const regions = problem.cluster.links.regions;
-  const mean = regions.reduce((sum, { bytesPerSecond }) => sum + (bytesPerSecond ?? 0), 0) / regions.length;
+  const mean = totalOf(regions, ({ bytesPerSecond }) => bytesPerSecond ?? 0) / regions.length;
   for (const group of groups)
     for (const one of group)
       for (const other of group)
@@ -38,9 +38,9 @@ it('64 peers in eight regions of the world: who shares a stage is near, and the 
     const schedule = found.value.plan.schedule === 'gpipe' ? 'gpipe' : '1f1b';
     const judged = judgeDraft(costs, { groups: byChance, microBatches: microBatches.length, schedule });
     const drafted = judged && planOf(costs, judged.draft);
-    return drafted && drafted.missingBytes === 0 ? forecast(costs, drafted.plan).stepSeconds : Number.POSITIVE_INFINITY;
+    return drafted && drafted.missingBytes === 0 ? forecast(costs, drafted.plan).stepSeconds : Infinity;
   };
-  const [ours, eight] = [groups.map((group) => group.length), Array.from({ length: 8 }, () => 8)];
+  const [ours, eight] = [groups.map((group) => group.length), arrayOf(8, () => 8)];
   for (const sizes of [ours, ours, ours, eight, eight, eight])
     expect(placed(sizes) / found.value.predicted.stepSeconds).toBeGreaterThan(2);
 }, 120_000);

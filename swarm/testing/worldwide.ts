@@ -3,7 +3,7 @@
  * way) and rates (Gbit/s) that its authors publish, and layer times of the GPT-XL stages that they measured. For tests
  * and benchmarks.
  */
-import { invariant } from '../base.ts';
+import { arrayOf, invariant } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Cluster, parseCluster } from '../planner/cluster.ts';
 import type { ClusterProblem } from '../planner/clusterCosts.ts';
@@ -58,7 +58,7 @@ const INSIDE = { latencySeconds: 0.005, bytesPerSecond: 2 * GBIT_BYTES };
 
 function worldwideCluster(): Cluster {
   const peers = REGIONS.flatMap((region) =>
-    Array.from({ length: PEERS_A_REGION }, (_, index) => ({
+    arrayOf(PEERS_A_REGION, (index) => ({
       id: `${region}-${index}`,
       region,
       memoryBytes: 16e9,

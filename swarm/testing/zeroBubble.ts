@@ -18,19 +18,19 @@ export const zeroBubbleLeast = (forwards: readonly number[], microBatches: numbe
 export function zeroBubbleSeconds(forwards: readonly number[], microBatches: number, hop = 0): number {
   const last = forwards.length - 1;
   /** Of each stage: when each micro-batch's input, its gradient and its split-off half are there. */
-  const column = () => forwards.map(() => new Array<number>(microBatches).fill(Number.POSITIVE_INFINITY));
+  const column = () => forwards.map(() => new Array<number>(microBatches).fill(Infinity));
   const [input, gradient, rest] = [column(), column(), column()];
   at(input, 0).fill(0);
   const done = forwards.map(() => ({ forward: 0, backward: 0, weights: 0, free: 0 }));
   for (;;) {
-    let [stage, begins, kind] = [-1, Number.POSITIVE_INFINITY, 'forward' as 'forward' | 'backward' | 'weights'];
+    let [stage, begins, kind] = [-1, Infinity, 'forward' as 'forward' | 'backward' | 'weights'];
     // What can begin first, of a stage's own what the next one waits for longest: gradients, then forwards.
     for (const [own, { forward, backward, weights, free }] of done.entries()) {
       const isBound = forward - backward >= forwards.length - own || forward - weights >= forwards.length;
       const ready = [
-        ['backward', at(gradient, own)[backward] ?? Number.POSITIVE_INFINITY],
-        ['forward', isBound ? Number.POSITIVE_INFINITY : (at(input, own)[forward] ?? Number.POSITIVE_INFINITY)],
-        ['weights', at(rest, own)[weights] ?? Number.POSITIVE_INFINITY],
+        ['backward', at(gradient, own)[backward] ?? Infinity],
+        ['forward', isBound ? Infinity : (at(input, own)[forward] ?? Infinity)],
+        ['weights', at(rest, own)[weights] ?? Infinity],
       ] as const;
       for (const [what, since] of ready)
         if (Math.max(free, since) < begins) [stage, begins, kind] = [own, Math.max(free, since), what];

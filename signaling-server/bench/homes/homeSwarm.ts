@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { predictedMeetingSeconds, predictedSeconds } from '../../../swarm/autoplan/predicting.ts';
-import { got, median } from '../../../swarm/base.ts';
+import { got, median, totalOf } from '../../../swarm/base.ts';
 import { LEAST_SPEED, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
 import { failed, need } from '../../commands/failure.ts';
@@ -173,7 +173,7 @@ async function timed(
   const middle = (of: (one: Timed) => number): number => median(done.map(of)) ?? Number.NaN;
   const stepSeconds = middle(({ seconds }) => seconds);
   const tokens = Number(train.globalBatchSize) * Number(train.sequenceLength);
-  const stepsSeconds = done.reduce((sum, { seconds }) => sum + seconds, 0) / islands;
+  const stepsSeconds = totalOf(done, ({ seconds }) => seconds) / islands;
   return {
     ...{ stepSeconds, predictedSeconds: median(predicted.flat()) ?? Number.NaN },
     ...{ bytesPerStep: middle(({ bytes }) => bytes), bytesRelayed: middle((one) => one.bytesRelayed) },

@@ -3,7 +3,7 @@
  * product and each sum rounded by itself, so that every machine gets the same bits. Several times as fast as SwiftShader on
  * the same cores: that is what makes learning curves of many runs affordable where there is no GPU.
  */
-import { at, invariant } from '../../../swarm/base.ts';
+import { arrayOf, at, invariant } from '../../../swarm/base.ts';
 import type { Products, View } from '../../../swarm/reference/products.ts';
 
 /** A tile of C that is kept in registers: rows, and columns in vectors of four. */
@@ -59,9 +59,9 @@ type Code = readonly number[];
 const [I32, V128] = [0x7f, 0x7b];
 const PARAMETERS = ['m', 'n', 'k', 'a', 'aRow', 'aColumn', 'b', 'bRow', 'c', 'cRow'] as const;
 const NUMBERS = ['i', 'j', 'left', 'cell', 'line'] as const;
-const POINTERS = Array.from({ length: TILE_ROWS }, (_, row) => `p${row}`);
-const SUMS = Array.from({ length: TILE_ROWS * TILE_VECTORS }, (_, index) => `s${index}`);
-const VECTORS = [...SUMS, ...Array.from({ length: TILE_VECTORS }, (_, index) => `v${index}`), 'x'];
+const POINTERS = arrayOf(TILE_ROWS, (row) => `p${row}`);
+const SUMS = arrayOf(TILE_ROWS * TILE_VECTORS, (index) => `s${index}`);
+const VECTORS = [...SUMS, ...arrayOf(TILE_VECTORS, (index) => `v${index}`), 'x'];
 const LOCALS: readonly string[] = [...PARAMETERS, ...NUMBERS, ...POINTERS, ...VECTORS];
 
 /** Unsigned LEB128; every number here is small and not negative. */

@@ -1,7 +1,7 @@
 /** The bundled book as windows of bytes: batches of a run by step number, and held-out ones. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Range } from '../../../swarm/base.ts';
+import { arrayOf, type Range } from '../../../swarm/base.ts';
 import type { Trainer } from '../../../swarm/reference/trainer.ts';
 import type { Window } from '../../../swarm/reference/transformer.ts';
 import { windowCount, windowOfSample } from '../../../swarm/run/data.ts';
@@ -31,7 +31,7 @@ export async function openBook(): Promise<Book> {
 export function batches({ train }: Book, { samples, positions }: BatchSize, seed: number): Batch {
   const windows = windowCount({ tokens: train.length }, positions);
   return (number) =>
-    Array.from({ length: samples }, (_, i) => {
+    arrayOf(samples, (i) => {
       const window = windowOfSample({ type: 'shuffled', seed }, number * samples + i, windows);
       return train.subarray(window * positions, (window + 1) * positions + 1);
     });
@@ -45,9 +45,7 @@ export function heldOutLoss(trainer: Trainer, values: Float32Array, { heldOut }:
   let sum = 0;
   for (let batch = 0; batch < count; batch++) {
     const window = (i: number): Range => [i * positions, (i + 1) * positions + 1];
-    const windows: Window[] = Array.from({ length: samples }, (_, i) =>
-      heldOut.subarray(...window(batch * samples + i)),
-    );
+    const windows: Window[] = arrayOf(samples, (i) => heldOut.subarray(...window(batch * samples + i)));
     sum += trainer.loss(tensors, windows);
   }
   return sum / count;

@@ -2,7 +2,7 @@
  * Which `train.islands.outer` and `feedback` learn best: the same number of steps of a small model of the bundled book,
  * taken apart by few and many islands in short and long rounds, with every exchange; held-out loss, over seeds.
  */
-import { rounded } from '../../../swarm/base.ts';
+import { arrayOf, rounded, total } from '../../../swarm/base.ts';
 import type { MeetingSettings } from '../../../swarm/islands/outer.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { Trainer } from '../../../swarm/reference/trainer.ts';
@@ -89,13 +89,13 @@ function trained(
   const settings: MeetingSettings = { outer, exchange, publish: 'f32' };
   const rounds = { steps, islands: { count, innerSteps, ...settings, overlap: false as const } };
   const training = new IslandTraining(trainer, settings, count, firstValues(MODEL, seed), batches(book, SIZE, seed));
-  let lists: number[][] = Array.from({ length: count }, () => []);
+  let lists: number[][] = arrayOf(count, () => []);
   for (let step = 0; step < steps; step++) {
     const { number, island, endsRound } = turnAt(rounds, step);
     lists[island]?.push(number);
     if (!endsRound) continue;
     training.round(lists);
-    lists = Array.from({ length: count }, () => []);
+    lists = arrayOf(count, () => []);
   }
   return heldOutLoss(trainer, training.planes.shared, book, SIZE);
 }
@@ -109,7 +109,7 @@ const rowWords = ({ islands, innerSteps, outer, feedback }: DefaultsRow): string
 
 export function defaultsTable(rows: readonly DefaultsRow[]): string {
   const cells = rows.map((row) => {
-    const mean = row.losses.reduce((sum, loss) => sum + loss, 0) / row.losses.length;
+    const mean = total(row.losses) / row.losses.length;
     return [...rowWords(row), mean.toFixed(3), row.losses.map((loss) => loss.toFixed(3)).join(' ')];
   });
   return aligned(

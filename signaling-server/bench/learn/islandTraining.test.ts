@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { at, got, seededRandom } from '../../../swarm/base.ts';
+import { arrayOf, at, got, seededRandom } from '../../../swarm/base.ts';
 import { headerBytes, LENGTH_BYTES, parseHeader } from '../../../swarm/model/safetensors.ts';
 import { Trainer } from '../../../swarm/reference/trainer.ts';
 import { modelOf, parseRunFile } from '../../../swarm/run/runFile.ts';
@@ -44,7 +44,7 @@ function spread(rate: number): number {
   const { globalBatchSize: B, sequenceLength: T } = train;
   const count = Math.floor((text.length - 1) / T);
   const batch = (number: number) =>
-    Array.from({ length: B }, (_, sample) => {
+    arrayOf(B, (sample) => {
       const from = ((number * B + sample) % count) * T;
       return text.subarray(from, from + T + 1);
     });

@@ -1,5 +1,5 @@
 /** Islands that train by turns in one process, as a run file's `train.islands` words it: real steps and real meetings. */
-import { at, type Range } from '../../../swarm/base.ts';
+import { arrayOf, at, type Range } from '../../../swarm/base.ts';
 import { type MeetingSettings, meet, type SharedPlanes } from '../../../swarm/islands/outer.ts';
 import type { Trainer } from '../../../swarm/reference/trainer.ts';
 import type { Window } from '../../../swarm/reference/transformer.ts';
@@ -31,7 +31,7 @@ export class IslandTraining {
       velocity: new Float32Array(first.length),
       published: settings.publish === 'int8' ? first.slice() : null,
     };
-    this.#islands = Array.from({ length: count }, () => ({
+    this.#islands = arrayOf(count, () => ({
       state: flatState(trainer.model, first),
       leftOver: settings.exchange === 'f32' ? null : new Float32Array(first.length),
     }));

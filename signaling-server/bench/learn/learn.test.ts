@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { at, got, invariant, seededRandom } from '../../../swarm/base.ts';
+import { arrayOf, at, got, invariant, seededRandom } from '../../../swarm/base.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { initialValues } from '../../../swarm/model/initialValues.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
@@ -11,7 +11,6 @@ import { modelOf, parseRunFile } from '../../../swarm/run/runFile.ts';
 import { openWeights } from '../../weights/weights.ts';
 import { BlockedProducts } from './blockedProducts.ts';
 import { firstValues, flatState, tensorRanges } from './flatState.ts';
-import { listsOf } from './homes.ts';
 import { IslandTraining } from './islandTraining.ts';
 import { bookModel, trainOf } from './runs.ts';
 
@@ -53,7 +52,7 @@ test('steps of the CPU trainer are those of the float64 reference', () => {
   const state = flatState(model, first);
   const random = seededRandom(5);
   for (let step = 0; step < 10; step++) {
-    const windows = [0, 1].map(() => Array.from({ length: 17 }, () => Math.floor(256 * random())));
+    const windows = [0, 1].map(() => arrayOf(17, () => Math.floor(256 * random())));
     const expected = reference.step(windows);
     const { loss, gradientNorm } = trainer.step(state, windows, step);
     expect(Math.abs(loss / expected.loss - 1), `loss of step ${step}`).toBeLessThan(2e-6);
@@ -89,7 +88,7 @@ test.each([
   const trainer = new Trainer(model, train, new BlockedProducts());
   const islandCount = Number(islands.count);
   const training = new IslandTraining(trainer, islands, islandCount, first, (number) =>
-    Array.from({ length: B }, (_, sample) => {
+    arrayOf(B, (sample) => {
       const from = ((number * B + sample) % count) * T;
       return text.subarray(from, from + T + 1);
     }),
@@ -98,7 +97,7 @@ test.each([
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line));
-  let lists: number[][] = Array.from({ length: islandCount }, () => []);
+  let lists: number[][] = arrayOf(islandCount, () => []);
   for (let step = 0; step < train.steps; step++) {
     const { number, island, endsRound } = turnAt(train, step);
     at(lists, island).push(number);
@@ -106,7 +105,7 @@ test.each([
     const losses = training.round(lists);
     for (const [index, own] of lists.flat().entries())
       expect(Math.abs(at(losses, index) / at(rows, own).loss - 1), `loss of step ${own}`).toBeLessThan(bound);
-    lists = Array.from({ length: islandCount }, () => []);
+    lists = arrayOf(islandCount, () => []);
   }
 });
 
@@ -116,22 +115,13 @@ test('[IS4] one island that meets nobody, whole steps outwards, trains as it wou
   const first = firstValues(model, 1);
   const trainer = new Trainer(model, train, new BlockedProducts());
   const windows = (number: number) =>
-    [0, 1].map((sample) => Array.from({ length: 9 }, (_, i) => (number * 7 + sample * 3 + i * i) % 256));
+    [0, 1].map((sample) => arrayOf(9, (i) => (number * 7 + sample * 3 + i * i) % 256));
   const settings = { outer: { learningRate: 1, momentum: 0 }, exchange: 'f32', publish: 'f32' } as const;
   const training = new IslandTraining(trainer, settings, 1, first, windows);
   const losses = [0, 1, 2].flatMap((round) => training.round([[0, 1, 2, 3].map((step) => 4 * round + step)]));
   const state = flatState(model, first);
-  const alone = Array.from({ length: 12 }, (_, step) => trainer.step(state, windows(step), step).loss);
+  const alone = arrayOf(12, (step) => trainer.step(state, windows(step), step).loss);
   expect(losses.slice(0, 4)).toEqual(alone.slice(0, 4));
   // P − (P − own) is own but for its last bit.
   for (const [step, loss] of losses.entries()) expect(Math.abs(loss / at(alone, step) - 1)).toBeLessThan(1e-6);
-});
-
-test('numbers of a round go to whoever begins a step next', () => {
-  const islands = [
-    { stepSeconds: 10, steps: 3 }, // begin at 0, 10, 20
-    { stepSeconds: 25, steps: 1 }, // 0
-    { stepSeconds: 15, steps: 2 }, // 0, 15
-  ];
-  expect(listsOf(islands, 100)).toEqual([[100, 103, 105], [101], [102, 104]]);
 });

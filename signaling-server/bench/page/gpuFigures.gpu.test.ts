@@ -1,6 +1,8 @@
 /** The figures of a GPU, on a software adapter: what is printed of a small model. */
+
 import { expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
+import { totalOf } from '../../../swarm/base.ts';
 import { benchGpu } from './gpuFigures.ts';
 import { tuneProducts } from './tune.ts';
 
@@ -12,14 +14,14 @@ const asked = { steps: 2, memoryBytes: 1e9, compute: 'f32' } as const;
 test.skipIf(!found.ok)(`where a step's time goes, by kernel and shape: every launch once${skipped}`, async () => {
   if (!found.ok) return;
   const opened = { ...found.value, profile };
-  const figures = await benchGpu(opened, ['xs'], { ...asked, endsAt: Number.POSITIVE_INFINITY });
+  const figures = await benchGpu(opened, ['xs'], { ...asked, endsAt: Infinity });
   if (!figures.ok) throw new Error(figures.reason);
   const [step] = figures.value.steps;
   const shapes = step?.shapes ?? [];
   expect(figures.value.leftOut).toEqual([]);
-  expect(shapes.reduce((sum, { share }) => sum + share, 0)).toBeCloseTo(1, 9);
+  expect(totalOf(shapes, ({ share }) => share)).toBeCloseTo(1, 9);
   // Beside the step's own launches each pass ends with one that counts it.
-  const launches = shapes.reduce((sum, { calls }) => sum + calls, 0);
+  const launches = totalOf(shapes, ({ calls }) => calls);
   expect(launches).toBeLessThanOrEqual(step?.dispatches ?? 0);
   expect(launches).toBeGreaterThan(0.8 * (step?.dispatches ?? 0));
   // Two layers of width 64: the product that makes queries, keys and values of 256 rows is one row of the table.

@@ -11,7 +11,7 @@ import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { adamw } from '../../../shaders/update/adamw.ts';
 import { decayDims } from '../../../shaders/update/updateRuns.ts';
-import { invariant, type Result, refusal, success } from '../../../swarm/base.ts';
+import { invariant, type Result, refusal, success, totalOf } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
@@ -96,7 +96,7 @@ async function stepFigures(
   const size: NamedSize = BENCH_SIZES[name];
   const model = modelFromConfig(benchConfig(size));
   invariant(model.ok, `${name} is a model`);
-  const parameters = model.value.blocks.reduce((sum, { elements }) => sum + elements, 0);
+  const parameters = totalOf(model.value.blocks, ({ elements }) => elements);
   const profile = opened.device.features.has('timestamp-query') ? 'shapes' : false;
   const step = await benchStep(
     opened,

@@ -6,7 +6,7 @@
 
 import { memoryUsage } from 'node:process';
 import { afterAll, expect, test, vi } from 'vitest';
-import { invariant, peerId } from '../../../swarm/base.ts';
+import { arrayOf, invariant, peerId } from '../../../swarm/base.ts';
 import { predictedBytes } from '../../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Plan } from '../../../swarm/plan/plan.ts';
@@ -82,7 +82,7 @@ const recomputing = (plan: Plan): Plan => ({
     ...stage,
     members: stage.members.map((member) => ({
       ...member,
-      recompute: Array.from({ length: stage.layers[1] - stage.layers[0] }, (_, index) => stage.layers[0] + index),
+      recompute: arrayOf(stage.layers[1] - stage.layers[0], (index) => stage.layers[0] + index),
     })),
   })),
 });
@@ -101,7 +101,7 @@ test.each(TRIED)('%s: what a stage and its shards allocate is at most 1.05 times
     ...{ steps: 1, globalBatchSize: 4, sequenceLength },
     optimizer: benchOptimizer(),
   });
-  const donors = (count: number) => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
+  const donors = (count: number) => arrayOf(count, (index) => peerId(`d${index}`));
   const alone = equalSplit(model, 4, donors(1));
   const plans = {
     alone,

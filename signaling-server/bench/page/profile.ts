@@ -6,7 +6,7 @@
 import type { Dims } from '../../../shaders/kernel/kernel.ts';
 import { encodeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { mapped } from '../../../shaders/kernel/queueWait.ts';
-import { at, invariant } from '../../../swarm/base.ts';
+import { at, invariant, totalOf } from '../../../swarm/base.ts';
 import { GpuShards } from '../../../web/src/gpu/shards.ts';
 import { GpuStage } from '../../../web/src/gpu/stage.ts';
 import type { Solo } from '../../../web/src/testing/solo.ts';
@@ -43,7 +43,7 @@ export async function profile(device: GPUDevice, solo: Solo): Promise<KernelTime
 /** The same by kernel and shape. */
 export async function profileByShape(device: GPUDevice, solo: Solo): Promise<ShapeTime[]> {
   const launches = await timedLaunches(device, solo);
-  const total = launches.reduce((sum, [, ms]) => sum + ms, 0);
+  const total = totalOf(launches, ([, ms]) => ms);
   const found = new Map<string, { launch: Launch; dims: Dims; calls: number; ms: number }>();
   for (const [launch, ms] of launches) {
     const dims = shapeOf(launch);

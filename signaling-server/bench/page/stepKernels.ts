@@ -12,7 +12,7 @@ import { type Comparison, compareKernel } from '../../../shaders/kernel/verify.t
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
-import { at } from '../../../swarm/base.ts';
+import { at, totalOf } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { arena } from '../../../swarm/model/layout.ts';
 import type { Model } from '../../../swarm/model/model.ts';
@@ -83,7 +83,7 @@ export async function benchStepKernels(
   for (const { kernel, dims, check } of cases) {
     checks.push(await compareKernel(opened.device, opened.family, inTextFor(kernel, dims), check, { pipelines }));
   }
-  const least = cases.map(() => Number.POSITIVE_INFINITY);
+  const least = cases.map(() => Infinity);
   for (let round = 0; round < ROUNDS; round++) {
     for (const [index, { kernel, dims }] of cases.entries()) {
       least[index] = Math.min(at(least, index), await timeKernel(opened, kernel, dims, pipelines));
@@ -99,7 +99,7 @@ export async function benchStepKernels(
     const right = excess <= 0;
     return { kernel: kernel.name, dims: own, calls, ms, gflops, gigabytesPerSecond, bound, error, right };
   });
-  const total = rows.reduce((sum, { calls, ms }) => sum + calls * ms, 0);
+  const total = totalOf(rows, ({ calls, ms }) => calls * ms);
   // A product of the step may beat the square one.
   const productGflops = Math.max(apart.productGflops, ...rows.filter(isProduct).map(({ gflops }) => gflops));
   const best: Peaks = { ...apart, productGflops };

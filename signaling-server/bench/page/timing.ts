@@ -92,7 +92,7 @@ async function timeEach(
   await created(device, what, () => device.queue.submit([encoded(1)]));
   await queueDone(device);
   const count = Math.max(1, Math.min(MOST_IN_A_PASS, Math.round(PASS_MS / (await run(1)))));
-  let least = Number.POSITIVE_INFINITY;
+  let least = Infinity;
   for (let i = 0; i < REPETITIONS; i++) least = Math.min(least, await run(count));
   return least;
 }

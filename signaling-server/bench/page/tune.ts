@@ -13,7 +13,7 @@ import { forDevice } from '../../../shaders/forDevice.ts';
 import type { AdapterFamily, Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { compareSampled } from '../../../shaders/kernel/sampled.ts';
-import { at } from '../../../swarm/base.ts';
+import { at, totalOf } from '../../../swarm/base.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import type { OpenDevice } from '../../../web/src/gpu/device.ts';
 import type { BenchSize } from './sizes.ts';
@@ -77,7 +77,7 @@ export async function tuneProducts(
   opened: OpenDevice,
   sizes: readonly BenchSize[],
   compute: Compute = 'f32',
-  endsAt: number = Number.POSITIVE_INFINITY,
+  endsAt: number = Infinity,
 ): Promise<Tuned> {
   const { family, device, profile } = opened;
   const { table, all } = candidatesOf(opened, compute);
@@ -91,7 +91,7 @@ export async function tuneProducts(
     const kernels: readonly Kernel[] = [...all.map(({ tried }) => matmul({ layout, tried })), matmul({ layout })].map(
       (kernel) => forDevice(opened, compute, kernel),
     );
-    const least = kernels.map(() => Number.POSITIVE_INFINITY);
+    const least = kernels.map(() => Infinity);
     const wrong = new Set<number>();
     for (let round = 0; round < ROUNDS; round++) {
       for (const [index, kernel] of kernels.entries()) {
@@ -117,12 +117,12 @@ export async function tuneProducts(
 /** A layout's rows: one candidate from some size on and one below it, which lose the least to each shape's own best. */
 export function rowsOf(layout: Layout, shapes: readonly Pick<TunedShape, 'size' | 'ms'>[]): TunedRow[] {
   const loss = (some: typeof shapes, candidate: number): number =>
-    some.reduce((sum, { ms }) => sum + at(ms, candidate) / Math.min(...ms), 0);
+    totalOf(some, ({ ms }) => at(ms, candidate) / Math.min(...ms));
   const best = (some: typeof shapes): number =>
     Array.from(at(shapes, 0).ms.keys()).reduce((least, index) =>
       loss(some, index) < loss(some, least) ? index : least,
     );
-  let found = { loss: Number.POSITIVE_INFINITY, rows: [] as TunedRow[] };
+  let found = { loss: Infinity, rows: [] as TunedRow[] };
   for (const from of [0, ...new Set(shapes.map(({ size }) => size))]) {
     const above = shapes.filter(({ size }) => size >= from);
     const below = shapes.filter(({ size }) => size < from);

@@ -20,13 +20,13 @@ import type { LinearAdapter, Operation } from '../../../swarm/model/model.ts';
 import { LOW_GRADIENT, lowWidth, type Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
 import { call, type KernelCall } from './kernelCall.ts';
-import type { Places } from './operations.ts';
+import type { Places } from './places.ts';
 import { inputGradient, weightGradient } from './slicedGradients.ts';
 
 type Linear = Extract<Operation, { op: 'linear' }>;
 
 /** A row that has an adapter, in its step. */
-export interface AdaptedRow {
+interface AdaptedRow {
   readonly step: Step;
   readonly linear: Linear;
   readonly adapter: LinearAdapter;

@@ -28,7 +28,8 @@ import { INPUT, type Program, type Step } from '../../../swarm/model/program.ts'
 import { ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import type { Gpu } from './device.ts';
 import { call, type KernelCall } from './kernelCall.ts';
-import { forward, type Places } from './operations.ts';
+import { forward } from './operations.ts';
+import type { Places } from './places.ts';
 import { tensorIn } from './stageCalls.ts';
 
 /** Rows up to which each element of a weight is read once for all: on a software adapter tiles win from three on. */

@@ -26,8 +26,8 @@ import type { Gpu } from './device.ts';
 import { atFewRows } from './fewRows.ts';
 import type { KernelCall } from './kernelCall.ts';
 import { microBatchCalls } from './microBatchCalls.ts';
-import type { Places } from './operations.ts';
 import { encodingsOf, packingOf } from './packing.ts';
+import type { Places } from './places.ts';
 import { checkRealShapes } from './realShapes.ts';
 
 export interface KernelCase {

@@ -6,7 +6,8 @@ import { ADAPTER } from '../../../swarm/memory/adapterMemory.ts';
 import { LOW_GRADIENT, type Program, type Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
 import type { KernelCall } from './kernelCall.ts';
-import { backward, forward, type Places } from './operations.ts';
+import { backward, forward } from './operations.ts';
+import type { Places } from './places.ts';
 
 export interface MicroBatchCalls {
   readonly forward: readonly KernelCall[];

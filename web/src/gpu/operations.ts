@@ -15,9 +15,8 @@ import { rotary } from '../../../shaders/attention/rotary.ts';
 import { embedBackwardToken } from '../../../shaders/embedding/embedBackwardToken.ts';
 import { embedForward } from '../../../shaders/embedding/embedForward.ts';
 import { embedTokens } from '../../../shaders/embedding/embedTokens.ts';
-import type { GpuClass } from '../../../shaders/family/adapterFamily.ts';
 import { matmul } from '../../../shaders/family/matmul.ts';
-import type { AdapterFamily, Dims } from '../../../shaders/kernel/kernel.ts';
+import type { Dims } from '../../../shaders/kernel/kernel.ts';
 import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { crossEntropyLoss } from '../../../shaders/loss/crossEntropyLoss.ts';
@@ -37,36 +36,8 @@ import type { Step } from '../../../swarm/model/program.ts';
 import { adaptedBackward, adaptedForward } from './adapterCalls.ts';
 import { wholeWords } from './buffers.ts';
 import { call, type KernelCall } from './kernelCall.ts';
-import { inputGradient, type Room, weightGradient } from './slicedGradients.ts';
-
-/** Where the names of a program lie for one micro-batch size in one slot. */
-export interface Places {
-  readonly samples: number;
-  readonly sequence: number;
-  readonly rows: number;
-  /** C: width of the stream, and of what is normalised. */
-  readonly width: number;
-  /** 1/(B·T) of the whole step: what each token's loss counts. */
-  readonly lossScale: number;
-  /** Of an activation or a weight. */
-  readonly elementBytes: number;
-  readonly vocabulary: number;
-  /** What the device binds of a buffer. */
-  readonly bindingBytes: number;
-  /** What is not in use while the loss is worked on; absent: nothing. */
-  readonly unused?: Room | undefined;
-  readonly family: AdapterFamily;
-  readonly gpuClass?: GpuClass | undefined;
-  /** An activation, a gradient or a by-product, by name. */
-  readonly buffer: (name: string) => BufferSlice;
-  /** A tensor, or the one matrix of several joined ones. */
-  readonly value: (...tensors: readonly string[]) => BufferSlice;
-  readonly gradient: (...tensors: readonly string[]) => BufferSlice;
-  /** The family's weights stand: no gradient of theirs is made. */
-  readonly stands: boolean;
-  /** Products are made of few rows (family/fewRows.ts). */
-  readonly fewRows?: true;
-}
+import type { Places } from './places.ts';
+import { inputGradient, weightGradient } from './slicedGradients.ts';
 
 type OperationOf<Op extends Operation['op']> = Extract<Operation, { op: Op }>;
 

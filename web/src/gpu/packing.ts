@@ -18,7 +18,7 @@ import { INPUT, type Program, STREAM } from '../../../swarm/model/program.ts';
 import type { Compute } from '../../../swarm/precision.ts';
 import { gradientGain, type WireEncoding } from '../../../swarm/wire.ts';
 import { call, type KernelCall } from './kernelCall.ts';
-import type { Places } from './operations.ts';
+import type { Places } from './places.ts';
 
 /** For one micro-batch size in one slot; none where there is no neighbour. */
 export interface Packing {

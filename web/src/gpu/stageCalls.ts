@@ -32,8 +32,8 @@ import { type BufferSet, wholeWords } from './buffers.ts';
 import type { Gpu } from './device.ts';
 import type { KernelCall } from './kernelCall.ts';
 import { bodyCalls, type MicroBatchCalls, microBatchCalls } from './microBatchCalls.ts';
-import type { Places } from './operations.ts';
 import { encodingsOf, type Packing, packingOf } from './packing.ts';
+import type { Places } from './places.ts';
 
 export interface StagePlan {
   readonly size: StageSize;

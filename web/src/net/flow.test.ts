@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { at } from '../../../swarm/base.ts';
+import { arrayOf, at } from '../../../swarm/base.ts';
 import { encodeTensor, FRAME_KINDS, type FrameKind, PAYLOAD_BYTES } from '../../../swarm/messages/frame.ts';
 import { Flow, type FlowChannel } from './flow.ts';
 
@@ -41,7 +41,7 @@ const frame = (kind: FrameKind): ArrayBuffer => {
   return at(encodeTensor({ kind, epoch: 0, step: 0, stage: 0, index: 0, range }, new Float32Array(range[1])), 0);
 };
 const kindOf = (message: ArrayBuffer): FrameKind => at(FRAME_KINDS, at(new Uint8Array(message), 1) & 15);
-const messages = (count: number): ArrayBuffer[] => Array.from({ length: count }, () => new ArrayBuffer(MESSAGE_BYTES));
+const messages = (count: number): ArrayBuffer[] => arrayOf(count, () => new ArrayBuffer(MESSAGE_BYTES));
 
 describe('Flow', () => {
   test('never has more than 1 MiB and a message on the channel, whatever is asked at once', async () => {

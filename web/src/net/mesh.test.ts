@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type PeerId, peerId } from '../../../swarm/base.ts';
+import { arrayOf, type PeerId, peerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import { encodeEnvelope } from '../../../swarm/messages/relay.ts';
 import type { FakeConnection } from '../testing/fakeLink.ts';
@@ -248,7 +248,7 @@ describe('Mesh', () => {
     clock.nowMs = CONNECT_LIMIT_MS;
     tab(ALICE).mesh.pulse();
     await connecting;
-    const sizes = Array.from({ length: 40 }, (_, i) => FRAME_BYTES - i);
+    const sizes = arrayOf(40, (i) => FRAME_BYTES - i);
     const sends = sizes.map((bytes) => tab(ALICE).mesh.send(BOB, new ArrayBuffer(bytes)));
     expect(server.relayedFrames).toBe(0);
     await Promise.all(sends);

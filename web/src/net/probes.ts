@@ -45,7 +45,7 @@ export class Probes {
   received(peer: PeerId): number {
     const probe = this.#probes.get(peer);
     if (probe) probe.messages += 1;
-    return probe?.messages ?? Number.POSITIVE_INFINITY;
+    return probe?.messages ?? Infinity;
   }
 
   /** Whoever still waits is told that the peer was not reached. */

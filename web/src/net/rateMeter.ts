@@ -54,7 +54,7 @@ export class RoundTrips {
 /** Of one link, or of the line that several share. */
 export class LineMeter {
   readonly #frames: { readonly bytes: number; readonly heldMs: number }[] = [];
-  #toldMs = Number.NEGATIVE_INFINITY;
+  #toldMs = -Infinity;
 
   /** Null until enough has gone over it. */
   get bytesPerSecond(): number | null {
@@ -119,8 +119,7 @@ export class ArrivalMeter {
     const frame = decodeFrame(message);
     if (!frame.ok) return;
     const { offset, payload, ...key } = frame.value;
-    if (this.#next === `${keyText(key)} ${offset}`)
-      this.#line.arrived(message.byteLength, Number.NEGATIVE_INFINITY, nowMs, AT_ONCE);
+    if (this.#next === `${keyText(key)} ${offset}`) this.#line.arrived(message.byteLength, -Infinity, nowMs, AT_ONCE);
     else this.#line.pause(nowMs);
     this.#next = `${keyText(key)} ${offset + payload.length}`;
   }

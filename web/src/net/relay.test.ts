@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { peerId } from '../../../swarm/base.ts';
+import { arrayOf, peerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import {
   creditContent,
@@ -56,7 +56,7 @@ describe('Relay', () => {
 
   test('[WP10] closing rejects who waits and who comes later; a socket that is gone rejects the frame', async () => {
     const { relay, clock } = relayed();
-    const sends = Promise.allSettled(Array.from({ length: 6 }, () => relay.send(BOB, frame())));
+    const sends = Promise.allSettled(arrayOf(6, () => relay.send(BOB, frame())));
     relay.close();
     expect((await sends).filter(({ status }) => status === 'rejected')).toHaveLength(2);
     await expect(relay.send(BOB, frame())).rejects.toThrow('closed');

@@ -2,6 +2,7 @@
  * Frames that wait for one way out. What the step waits for goes first: the stream, then gradients and new values, then
  * state that changes hands, then measurements. State has a tenth of what goes out while it waits, so that it never starves.
  */
+import { totalOf } from '../../../swarm/base.ts';
 import { FRAME_PRIORITIES, type FramePriority, priorityOf } from '../../../swarm/messages/frame.ts';
 
 /** 64 MiB of whole frames: who queues more did not await. */
@@ -22,7 +23,7 @@ export class SendQueue {
   bytes = 0;
 
   get length(): number {
-    return FRAME_PRIORITIES.reduce((sum, priority) => sum + this.#waiters[priority].length, 0);
+    return totalOf(FRAME_PRIORITIES, (priority) => this.#waiters[priority].length);
   }
 
   /** Resolves when the message has been taken and sent. */

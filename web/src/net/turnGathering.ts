@@ -24,7 +24,7 @@ export class TurnGathering {
   readonly #urls: ReadonlyMap<string, string>;
   readonly #working = new Set<string>();
   readonly #codes = new Map<string, number>();
-  #beganMs = Number.POSITIVE_INFINITY;
+  #beganMs = Infinity;
   #isConnected = false;
 
   constructor(iceServers: readonly Readonly<Record<string, unknown>>[]) {

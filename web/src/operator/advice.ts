@@ -1,16 +1,16 @@
 /** What an operator should do first, in a sentence; and whether the run is healthy. Pure. */
 import type { Alert } from '../../../swarm/messages/alerts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
-import { runSign, type Sign } from './signs.ts';
+import { runSign, type Sign, signWith } from './signs.ts';
 
 interface Advice {
   readonly sign: Sign;
   readonly sentence: string;
 }
 
-const HEALTHY: Sign = { tone: 'good', glyph: '✓', word: 'Healthy' };
-const WAITS: Sign = { tone: 'wait', glyph: '◔', word: 'Needs you' };
-const BAD: Sign = { tone: 'bad', glyph: '⚠', word: 'Look at this' };
+const HEALTHY: Sign = signWith('good', '✓', 'Healthy');
+const WAITS: Sign = signWith('wait', '◔', 'Needs you');
+const BAD: Sign = signWith('bad', '⚠', 'Look at this');
 
 const FIRST: Readonly<Record<Alert['kind'], string>> = {
   diverged:

@@ -28,8 +28,8 @@ export function useAnswer<T>(
 }
 
 const JSON_HEADERS = { 'content-type': 'application/json' };
-export const tell = <T>(path: string, body: unknown, schema: z.ZodType<T>): Promise<Result<T>> =>
-  ask(path, schema, { method: 'POST', headers: JSON_HEADERS, body: JSON.stringify(body) });
+export const tell = <T>(path: string, body: unknown, schema: z.ZodType<T>, signal?: AbortSignal): Promise<Result<T>> =>
+  ask(path, schema, { method: 'POST', headers: JSON_HEADERS, body: JSON.stringify(body), signal: signal ?? null });
 
 export const upload = <T>(path: string, file: Blob, schema: z.ZodType<T>): Promise<Result<T>> =>
   ask(path, schema, { method: 'POST', headers: { 'content-type': 'application/octet-stream' }, body: file });

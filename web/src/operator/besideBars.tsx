@@ -1,4 +1,5 @@
 /** What donors do beside their micro-batches: sends, gathers, updates. A strip for each donor, and a table in words. */
+import { addToKey } from '../../../swarm/base.ts';
 import type { BesideOp, BesideSpan } from '../../../swarm/timeline/beside.ts';
 import { lengthSeconds, type Timeline } from '../../../swarm/timeline/timeline.ts';
 import { NOTHING } from '../page/format.ts';
@@ -66,8 +67,7 @@ export function Bars({ spans, seconds, followed, kind }: BarsProps) {
 /** The sum at the donor that spends most on it; null: nobody does. */
 function mostSeconds(spans: readonly BesideSpan[], { ops }: Kind): number | null {
   const sums = new Map<string, number>();
-  for (const span of spans)
-    if (ops.includes(span.action.op)) sums.set(span.peer, (sums.get(span.peer) ?? 0) + lengthSeconds(span));
+  for (const span of spans) if (ops.includes(span.action.op)) addToKey(sums, span.peer, lengthSeconds(span));
   return sums.size === 0 ? null : Math.max(...sums.values());
 }
 

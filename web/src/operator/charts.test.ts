@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { arrayOf } from '../../../swarm/base.ts';
 import type { EventKind, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { type ChartInput, chartsOf, PLAIN_VIEW, summaryOf, viewOf, viewText, wholeSplits } from './charts.ts';
 import { marksOf } from './marks.ts';
@@ -11,7 +12,7 @@ const stepAt = (step: number, part: Partial<WatchedStep> = {}): WatchedStep => (
   ...part,
 });
 const steps = (count: number, part: (step: number) => Partial<WatchedStep> = () => ({})) =>
-  Array.from({ length: count }, (_, step) => stepAt(step, part(step)));
+  arrayOf(count, (step) => stepAt(step, part(step)));
 const input = (part: Partial<ChartInput>): ChartInput => ({
   ...{ steps: [], evaluations: [], window: null, smoothing: 0, isLog: false, compared: [], islands: null },
   ...part,
@@ -85,8 +86,8 @@ describe('charts', () => {
   });
 
   test('of many islands the lowest, the highest and the mean', () => {
-    const done = Array.from({ length: 24 }, (_, step) => stepAt(step, { number: step, island: step % 12, loss: step }));
-    const given = { steps: done, islands: Array.from({ length: 12 }, (_, island) => island) };
+    const done = arrayOf(24, (step) => stepAt(step, { number: step, island: step % 12, loss: step }));
+    const given = { steps: done, islands: arrayOf(12, (island) => island) };
     expect(chart('loss', given).lines.map(({ label }) => label)).toEqual([
       ...['lowest of 12 islands', 'highest', 'mean', 'on unseen text'],
     ]);
@@ -108,7 +109,7 @@ describe('charts', () => {
     expect(line('loss', 'island 3', given)).toEqual([null, null, null, 8, null, 8]);
     expect(line('loss', 'mean', given)).toEqual([null, 3, null, 6, null, 6]);
     // Of more than are drawn those that are left.
-    const many = Array.from({ length: 20 }, (_, number) => stepAt(number, { number, island: number }));
+    const many = arrayOf(20, (number) => stepAt(number, { number, island: number }));
     expect(
       chart('loss', { steps: many, islands: [18, 19] })
         .lines.map(({ label }) => label)

@@ -3,7 +3,7 @@
  * whatever is here. Places on the x axis are committed steps: the loss of step 0 stands at 1.
  */
 import { z } from 'zod';
-import { at, rounded } from '../../../swarm/base.ts';
+import { arrayOf, at, rounded, totalOf } from '../../../swarm/base.ts';
 import { byNumber } from '../../../swarm/islands/rounds.ts';
 import { STEP_TENSORS } from '../../../swarm/messages/frame.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
@@ -15,6 +15,7 @@ import {
   joined,
   type Line,
   type LineTable,
+  lineLook,
   meansOf,
   percentile,
   type StepWindow,
@@ -107,10 +108,10 @@ interface StepLine extends Pick<Line, 'label' | 'tone' | 'pattern'> {
   readonly share?: number;
 }
 
-const MAIN = { tone: 'accent', pattern: 'solid' } as const;
-const GOOD = { tone: 'good', pattern: 'solid' } as const;
+const MAIN = lineLook('accent', 'solid');
+const GOOD = lineLook('good', 'solid');
 const EACH_STEP = { label: 'each step', tone: 'soft', pattern: 'thin' } as const;
-const SECOND = { tone: 'wait', pattern: 'dashed' } as const;
+const SECOND = lineLook('wait', 'dashed');
 
 const known =
   (name: Exclude<keyof WatchedStep, 'traffic'>): Field['of'] =>
@@ -123,7 +124,7 @@ const [secondsOf, normOf] = [known('seconds'), known('gradientNorm')];
 const sumOf =
   (...kinds: readonly (typeof STEP_TENSORS)[number][]): Field['of'] =>
   ({ traffic }) =>
-    traffic ? kinds.reduce((sum, kind) => sum + traffic[kind], 0) : null;
+    traffic ? totalOf(kinds, (kind) => traffic[kind]) : null;
 
 const STEP_CHARTS: readonly StepChart[] = [
   {
@@ -234,7 +235,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
 /** What the step itself sent follows from its plan; all else that is counted with it was sent at its round's meeting. */
 function meetingBytes({ traffic, bytesDirect, bytesRelayed }: WatchedStep): number | null {
   if (!traffic) return null;
-  const own = STEP_TENSORS.reduce((sum, kind) => sum + traffic[kind], 0);
+  const own = totalOf(STEP_TENSORS, (kind) => traffic[kind]);
   return Math.max(0, bytesDirect + bytesRelayed - own);
 }
 
@@ -243,11 +244,7 @@ const fileOf = (shown: readonly WatchedStep[], fields: readonly Field[]) => () =
   rows: shown.map((step) => [step.number ?? step.step, ...fields.map(({ of }) => of(step))]),
 });
 
-const COMPARED: readonly Pick<Line, 'tone' | 'pattern'>[] = [
-  { tone: 'bad', pattern: 'dashed' },
-  { tone: 'wait', pattern: 'dotted' },
-  { tone: 'good', pattern: 'dashed' },
-];
+const COMPARED = [lineLook('bad', 'dashed'), lineLook('wait', 'dotted'), lineLook('good', 'dashed')];
 export const MOST_COMPARED = COMPARED.length;
 
 function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof drawnOf>): Chart {
@@ -320,7 +317,7 @@ function besideOthers(own: Chart, { compared, window }: ChartInput, of: (run: Co
     const groups = groupsOf(steps.length, MOST_POINTS);
     return {
       label: run.run,
-      ...(COMPARED[place] ?? { tone: 'soft', pattern: 'dashed' }),
+      ...(COMPARED[place] ?? lineLook('soft', 'dashed')),
       xs: groups.map(([, to]) => at(steps, to - 1).step + 1),
       ys: meansOf(steps.map(of(run)), groups),
     };
@@ -352,7 +349,7 @@ export function summaryOf({ title, xs, lines, format }: Chart): string {
 export function wholeSplits(low: number, high: number, apart: number): number[] {
   const step = Math.max(1, Math.ceil(apart));
   const first = Math.ceil(low / step);
-  return Array.from({ length: Math.max(0, Math.floor(high / step) - first + 1) }, (_, place) => (first + place) * step);
+  return arrayOf(Math.max(0, Math.floor(high / step) - first + 1), (place) => (first + place) * step);
 }
 
 /** How the charts are looked at, as an address that can be handed on: `/operator#run?from=100&to=250&smooth=0.9&log=1`. Pure. */

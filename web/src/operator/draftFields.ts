@@ -19,7 +19,7 @@ export const NUMBERS: readonly (readonly [NumberField, string, string, number])[
   ['seed', 'Seed', 'of weights and order', 0],
 ];
 
-export type DraftField = NumberField | 'name' | 'model' | 'checkpoint';
+export type DraftField = NumberField | 'name' | 'text' | 'model' | 'checkpoint';
 
 export interface DraftProblem {
   /** Null: it is about no field of the form. */
@@ -33,6 +33,10 @@ export const fieldId = (field: DraftField): string => `draft-${field}`;
 /** Paths of a run file that a draft becomes. */
 const FIELD_OF_PATH: Readonly<Record<string, DraftField>> = {
   name: 'name',
+  'data.files': 'text',
+  'data.files[0]': 'text',
+  'evaluation.files': 'text',
+  'evaluation.files[0]': 'text',
   'train.steps': 'steps',
   'train.globalBatchSize': 'globalBatchSize',
   'train.sequenceLength': 'sequenceLength',
@@ -47,13 +51,27 @@ const FIELD_OF_PATH: Readonly<Record<string, DraftField>> = {
 /** Refusals that name no path, by the words in which they end. */
 const FIELD_OF_WORDS: readonly (readonly [RegExp, DraftField])[] = [
   [/choose another name\.?$/, 'name'],
-  [/choose the same model, or new weights\.?$/, 'model'],
+  [/or bring prompts with completions\.?$/, 'text'],
+  [/choose the same model, or new weights\.?$|choose a model of the list\.?$/, 'model'],
   [/is not kept any more\.?$|choose new weights\.?$/, 'checkpoint'],
 ];
 
+const LABELS = { name: 'Name', text: 'Text', model: 'Model', checkpoint: 'Weights' } as const;
+
 function labelOf(field: DraftField): string {
-  if (field === 'name') return 'Name';
-  return NUMBERS.find(([each]) => each === field)?.[1] ?? (field === 'model' ? 'Model' : 'Weights');
+  if (field in LABELS) return LABELS[field as keyof typeof LABELS]; // it has just been looked at
+  return NUMBERS.find(([each]) => each === field)?.[1] ?? '';
+}
+
+/** Of the examples' files a person knows one, and its lines; which part of it is held out has been settled by the server. */
+function textWords(path: string, rest: string): string {
+  const [, line, what] = /^\S+ (line \d+): (.*)$/s.exec(rest) ?? [];
+  if (line !== undefined && what !== undefined) return `, ${line}: ${what}`;
+  const own = path === 'data.files' ? 'it' : 'what is held out of it to test with';
+  const [, tokens] = /no example of which a token counts within train\.sequenceLength, (\d+)/.exec(rest) ?? [];
+  return tokens === undefined
+    ? `: ${own} ${rest}`
+    : `: ${own} has no example of which anything counts within ${tokens} tokens: choose more tokens a sample.`;
 }
 
 /** A refusal of the draft itself, which no donors would mend; null: it is about something else. */
@@ -61,6 +79,7 @@ export function draftProblem(reason: string): DraftProblem | null {
   const [, path, rest] = /\bthe draft: ([\w.[\]]+) (.*)$/s.exec(reason) ?? [];
   if (path !== undefined && rest !== undefined) {
     const field = FIELD_OF_PATH[path];
+    if (field === 'text') return { field, sentence: `Text${textWords(path, rest)}` };
     if (field !== undefined) return { field, sentence: `${labelOf(field)} ${rest}` };
     if (path.startsWith('model.')) return { field: 'model', sentence: `Model: ${path.slice(6)} ${rest}` };
     return { field: null, sentence: reason };

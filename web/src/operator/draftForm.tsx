@@ -1,7 +1,6 @@
 /** A run that is not there yet: what it would be, what it would take on a cluster, and the button that makes it. */
 import type { ComponentChildren, ComponentProps } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { z } from 'zod';
 import { refusal } from '../../../swarm/base.ts';
 import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import {
@@ -9,19 +8,17 @@ import {
   dryRunSchema,
   type ListedRun,
   type ListedText,
-  listedTextSchema,
   MODEL_PRESETS,
   type RunDraft,
 } from '../../../swarm/run/runDraft.ts';
 import { Choice, onSubmit, Quantity, TextArea, TextField } from '../page/fields.tsx';
-import { aboutText, countText } from '../page/format.ts';
+import { aboutText } from '../page/format.ts';
 import { type Act, Answer, useAct } from './act.tsx';
-import { query, tell, upload } from './api.ts';
+import { tell } from './api.ts';
 import { type DraftField, type DraftProblem, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
 import { noFitText, useFit } from './draftFit.ts';
+import { TextFields } from './draftText.tsx';
 import { DryRunWords } from './dryRunWords.tsx';
-
-const broughtSchema = z.object({ value: listedTextSchema });
 
 interface FormProps {
   readonly initial: RunDraft;
@@ -74,7 +71,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
     <form class="card" aria-labelledby="draft" onSubmit={onSubmit(create)}>
       <h2 id="draft">New run</h2>
       <Step number={1} name="Text">
-        <TextFields {...{ draft, set, runs, texts, isOff, bringing, onAdded }} />
+        <TextFields {...{ draft, set, runs, texts, isOff, bringing, onAdded }} select={marked('text')} />
       </Step>
       <Step number={2} name="Model">
         <ModelFields {...{ draft, set, marked, source }} />
@@ -173,7 +170,8 @@ function useSaid(wrong: readonly DraftProblem[], fit: ReturnType<typeof useFit>,
   };
   return {
     answer: problem ? { ok: false, sentence: problem.sentence } : answer,
-    fitSentence: isSaid ? '' : fit.sentence,
+    // What is wrong with a text is said beside it.
+    fitSentence: isSaid || fit.problem?.field === 'text' ? '' : fit.sentence,
     marked,
   };
 }
@@ -200,81 +198,6 @@ interface DraftProps {
   readonly set: (part: Partial<RunDraft>) => void;
   readonly marked: ReturnType<typeof useSaid>['marked'];
 }
-
-interface TextProps extends Omit<DraftProps, 'marked'>, Pick<FormProps, 'runs' | 'texts' | 'onAdded'> {
-  readonly isOff: boolean;
-  readonly bringing: Act;
-}
-
-/** What is trained on: the text of a run, or one that is brought along. */
-function TextFields({ draft, set, runs, texts, isOff, bringing, onAdded }: TextProps) {
-  const choices: readonly (TextChoice & { readonly label: string; readonly tokens: number })[] = [
-    ...runs.map(({ name, dataTokens: tokens }) => ({ kind: 'run' as const, name, label: `that of ${name}`, tokens })),
-    ...texts.map(({ name, bytes }) => ({ kind: 'text' as const, name, label: name, tokens: bytes })),
-  ];
-  const chosen = choices.findIndex(({ kind, name }) =>
-    draft.text === null ? kind === 'run' && name === draft.source : kind === 'text' && name === draft.text,
-  );
-  const choose = (place: number): void => {
-    const choice = choices[place];
-    if (choice) set(textOf(choice));
-  };
-  const bring = async (file: File): Promise<void> => {
-    const name = textNameOf(file.name);
-    const isThere = await bringing.run(
-      () => upload(query('/api/operator/texts', { name }), file, broughtSchema),
-      ({ value: { bytes } }) =>
-        `Text ${name} is uploaded and chosen: ${countText(bytes)} bytes to train on and ${countText(file.size - bytes)} to test with. It is read as bytes; nothing else in the form has changed.`,
-    );
-    onAdded();
-    if (isThere) set(textOf({ kind: 'text', name }));
-  };
-  return (
-    <>
-      <Choice
-        class="wide"
-        label="Text"
-        value={chosen}
-        options={choices.map(({ label, tokens }, place) => [place, `${label}, ${countText(tokens)} tokens`] as const)}
-        choose={choose}
-      />
-      <label class="wide">
-        <span>
-          Bring your own text <span class="note">read as bytes</span>
-        </span>
-        <input
-          type="file"
-          accept="text/*,.txt,.md,.csv,.json"
-          disabled={isOff}
-          onChange={({ currentTarget }) => {
-            const [file] = currentTarget.files ?? [];
-            if (file) void bring(file);
-            currentTarget.value = '';
-          }}
-        />
-      </label>
-      <Answer answer={bringing.answer} />
-    </>
-  );
-}
-
-/** A name that the server takes, out of the file's. */
-const textNameOf = (fileName: string): string =>
-  fileName
-    .replace(/\.[^.]*$/, '')
-    .replaceAll(/[^A-Za-z0-9_]+/g, '-')
-    .replace(/^-+/, '')
-    .slice(0, 60) || 'text';
-
-/** A run's text, whose model and weights may be taken too, or one that was brought along. */
-interface TextChoice {
-  readonly kind: 'run' | 'text';
-  readonly name: string;
-}
-
-/** What the choice of a text changes in a draft: the model stays. */
-const textOf = ({ kind, name }: TextChoice): Partial<RunDraft> =>
-  kind === 'run' ? { source: name, text: null, checkpoint: null } : { text: name };
 
 const PRESETS = Object.entries(MODEL_PRESETS).map(
   ([name, shape]) => [name as RunDraft['model'], `${name}, ${aboutText(layerParameters(shape))} parameters`] as const, // a key of the table

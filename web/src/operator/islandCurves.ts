@@ -1,19 +1,19 @@
 /** The loss of a run with islands: a curve for each, and their mean. Pure. */
-import { at } from '../../../swarm/base.ts';
+import { at, pushToKey, total } from '../../../swarm/base.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
-import { groupsOf, type Line, type LineTable, meansOf, type StepWindow, smoothed } from './series.ts';
+import { groupsOf, type LineTable, lineLook, meansOf, type StepWindow, smoothed } from './series.ts';
 
 /** Of more islands the lowest and the highest are drawn. */
 const MOST_CURVES = 8;
-const STYLES: readonly Pick<Line, 'tone' | 'pattern'>[] = [
-  { tone: 'good', pattern: 'dashed' },
-  { tone: 'wait', pattern: 'dotted' },
-  { tone: 'bad', pattern: 'dashed' },
-  { tone: 'soft', pattern: 'dotted' },
-  { tone: 'good', pattern: 'dotted' },
-  { tone: 'wait', pattern: 'dashed' },
-  { tone: 'bad', pattern: 'dotted' },
-  { tone: 'soft', pattern: 'dashed' },
+const STYLES = [
+  lineLook('good', 'dashed'),
+  lineLook('wait', 'dotted'),
+  lineLook('bad', 'dashed'),
+  lineLook('soft', 'dotted'),
+  lineLook('good', 'dotted'),
+  lineLook('wait', 'dashed'),
+  lineLook('bad', 'dotted'),
+  lineLook('soft', 'dashed'),
 ];
 
 interface IslandsInput {
@@ -50,7 +50,7 @@ export function islandLines({ steps, islands, smoothing, window, mostPoints }: I
   const rows = new Map<number, number[]>();
   for (const { step } of steps) {
     const row = Math.floor(step / count);
-    rows.set(row, [...(rows.get(row) ?? []), losses.get(step) ?? Number.NaN]);
+    pushToKey(rows, row, losses.get(step) ?? Number.NaN);
   }
   const whole = [...rows].filter(([, row]) => row.length === count);
   const line = (style: Omit<LineTable, 'xs' | 'ys'>, points: readonly (readonly [number, number])[]): LineTable => {
@@ -66,7 +66,7 @@ export function islandLines({ steps, islands, smoothing, window, mostPoints }: I
     whole.map(([row, values]) => [(row + 1) * count, of(values)] as const);
   const mean = line(
     { label: 'mean', tone: 'accent', pattern: 'solid' },
-    ofRows((row) => row.reduce((sum, loss) => sum + loss, 0) / count),
+    ofRows((row) => total(row) / count),
   );
   if (count > MOST_CURVES)
     return [

@@ -1,7 +1,7 @@
 /** What a snapshot says of islands, in words and numbers for the map. Pure. */
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
-import type { Sign } from './signs.ts';
+import { type Sign, signWith } from './signs.ts';
 
 export type IslandGroup = NonNullable<Snapshot['groups']>[number];
 type Island = IslandGroup['islands'][number];
@@ -13,12 +13,12 @@ export const islandNumbers = ({ groups }: Pick<Snapshot, 'groups'>): readonly nu
 /** What an island does now, or waits for. */
 export function islandSign({ active, donors, islands }: Omit<IslandGroup, 'round'>, island: Island): Sign {
   const { number, innerStep, innerSteps } = island;
-  if (donors.length === 0) return { tone: 'wait', glyph: '◔', word: 'No donors' };
-  if (number === active) return { tone: 'good', glyph: '●', word: 'Training' };
+  if (donors.length === 0) return signWith('wait', '◔', 'No donors');
+  if (number === active) return signWith('good', '●', 'Training');
   // Alone in its group it waits for no turn.
   return innerStep === innerSteps || islands.length === 1
-    ? { tone: 'calm', glyph: '✓', word: 'Awaits the meeting' }
-    : { tone: 'calm', glyph: '○', word: 'Awaits its turn' };
+    ? signWith('calm', '✓', 'Awaits the meeting')
+    : signWith('calm', '○', 'Awaits its turn');
 }
 
 /** `Island 2`, `Islands 1 to 3, by turns`. */

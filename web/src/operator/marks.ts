@@ -1,25 +1,25 @@
 /** The events of a run as marks on its charts: a glyph and a pattern for each kind, never a colour alone. Pure. */
 import type { EventKind, WatchedEvent } from '../../../swarm/messages/watch.ts';
 import type { StepWindow, Tone } from './series.ts';
-import type { Sign } from './signs.ts';
+import { type Sign, signWith } from './signs.ts';
 
 export interface EventSign extends Sign {
   readonly tone: Tone;
 }
 
 export const EVENT_SIGNS: Readonly<Record<EventKind, EventSign>> = {
-  joined: { glyph: '▲', word: 'Joined', tone: 'good' },
-  left: { glyph: '▽', word: 'Left', tone: 'soft' },
-  gone: { glyph: '▼', word: 'Lost', tone: 'bad' },
-  plan: { glyph: '◆', word: 'New plan', tone: 'accent' },
-  checkpoint: { glyph: '■', word: 'Checkpoint', tone: 'soft' },
-  rollBack: { glyph: '↩', word: 'Went back', tone: 'bad' },
-  setAside: { glyph: '⊠', word: 'Gave up a checkpoint', tone: 'bad' },
-  fault: { glyph: '⚡', word: 'Fault', tone: 'wait' },
-  convicted: { glyph: '⚖', word: 'Convicted', tone: 'bad' },
-  finished: { glyph: '✓', word: 'Finished', tone: 'good' },
-  failed: { glyph: '✕', word: 'Failed', tone: 'bad' },
-  operator: { glyph: '☞', word: 'Operator', tone: 'wait' },
+  joined: signWith('good', '▲', 'Joined'),
+  left: signWith('soft', '▽', 'Left'),
+  gone: signWith('bad', '▼', 'Lost'),
+  plan: signWith('accent', '◆', 'New plan'),
+  checkpoint: signWith('soft', '■', 'Checkpoint'),
+  rollBack: signWith('bad', '↩', 'Went back'),
+  setAside: signWith('bad', '⊠', 'Gave up a checkpoint'),
+  fault: signWith('wait', '⚡', 'Fault'),
+  convicted: signWith('bad', '⚖', 'Convicted'),
+  finished: signWith('good', '✓', 'Finished'),
+  failed: signWith('bad', '✕', 'Failed'),
+  operator: signWith('wait', '☞', 'Operator'),
 };
 
 export interface Mark extends EventSign {

@@ -87,7 +87,7 @@ const sortValue = (row: PeerRow, by: SortedBy): number | string => {
     case 'samples':
       return row.samples;
     case 'layerSeconds':
-      return row.layerSeconds ?? Number.POSITIVE_INFINITY;
+      return row.layerSeconds ?? Infinity;
     case 'memory':
       return row.facts?.peakBytes ?? 0;
     case 'tokens':

@@ -14,7 +14,7 @@ import { CheckpointRows } from './checkpointRows.tsx';
 import { DraftForm } from './draftForm.tsx';
 import type { RowProps, SectionProps } from './props.ts';
 import { checkpointsVersion, useRuns } from './runList.ts';
-import { PHASES, runSign, type Sign } from './signs.ts';
+import { PHASES, runSign, type Sign, signWith } from './signs.ts';
 
 /** The runs that an operator looks for, in the order wished. Pure. */
 export type RunOrder = 'newest' | 'name' | 'loss' | 'progress';
@@ -183,12 +183,8 @@ const NEXT: Sign = PHASES.preparing;
 function signOf({ committedSteps, steps, isActive, isBeside, isPaused }: ListedRun, active: Sign | null): Sign {
   if (active !== null) return { ...active, word: `Active: ${active.word.toLowerCase()}` };
   if ((isActive || isBeside) && committedSteps < steps)
-    return isPaused
-      ? { tone: 'calm', glyph: '◐', word: 'Active: paused' }
-      : { tone: 'good', glyph: '●', word: 'Active' };
-  return committedSteps >= steps
-    ? { tone: 'calm', glyph: '✓', word: 'Finished' }
-    : { tone: 'calm', glyph: '○', word: 'Not active' };
+    return isPaused ? signWith('calm', '◐', 'Active: paused') : signWith('good', '●', 'Active');
+  return committedSteps >= steps ? signWith('calm', '✓', 'Finished') : signWith('calm', '○', 'Not active');
 }
 
 type QueueProps = Pick<RowProps, 'place' | 'isOff' | 'tellServer'> & { readonly name: string };

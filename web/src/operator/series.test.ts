@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { arrayOf } from '../../../swarm/base.ts';
 import { changedWindow, csv, groupsOf, joined, movedWindow, percentile, positive, smoothed } from './series.ts';
 
 describe('series', () => {
@@ -27,7 +28,7 @@ describe('series', () => {
   });
 
   test('percentiles of 0, 1, …, n are linear', () => {
-    const values = Array.from({ length: 101 }, (_, i) => 100 - i);
+    const values = arrayOf(101, (i) => 100 - i);
     expect([0, 0.5, 0.95, 1].map((share) => percentile(values, share))).toEqual([0, 50, 95, 100]);
     expect(percentile([1, 2], 0.5)).toBe(1.5);
     expect(percentile([7], 0.95)).toBe(7);
@@ -39,9 +40,7 @@ describe('series', () => {
       fc.property(fc.integer({ min: 0, max: 3_000 }), fc.integer({ min: 1, max: 600 }), (length, most) => {
         const groups = groupsOf(length, most);
         expect(groups.length).toBeLessThanOrEqual(most);
-        expect(groups.flatMap(([from, to]) => Array.from({ length: to - from }, (_, i) => from + i))).toEqual(
-          Array.from({ length }, (_, i) => i),
-        );
+        expect(groups.flatMap(([from, to]) => arrayOf(to - from, (i) => from + i))).toEqual(arrayOf(length, (i) => i));
       }),
       { seed: 1, numRuns: 60 },
     );

@@ -2,6 +2,7 @@
  * What the charts make of committed steps. Pure arithmetic on lists of numbers, each with its formula: whatever is
  * drawn can be computed again from the table beside it.
  */
+import { arrayOf } from '../../../swarm/base.ts';
 import type { WatchedStep } from '../../../swarm/messages/watch.ts';
 
 /** Committed steps, half-open; null: all there are. */
@@ -57,7 +58,7 @@ export function within(steps: readonly WatchedStep[], window: StepWindow): reado
 /** At most `most` ranges of neighbours, as equal as can be; the last one ends with the list. */
 export function groupsOf(length: number, most: number): (readonly [from: number, to: number])[] {
   const size = Math.max(1, Math.ceil(length / most));
-  return Array.from({ length: Math.ceil(length / size) }, (_, index) => {
+  return arrayOf(Math.ceil(length / size), (index) => {
     const to = length - (Math.ceil(length / size) - 1 - index) * size;
     return [Math.max(0, to - size), to] as const;
   });
@@ -77,6 +78,9 @@ export interface Line {
   readonly pattern: 'solid' | 'dashed' | 'dotted' | 'points' | 'thin';
   readonly values: readonly (number | null)[];
 }
+
+/** How a line is drawn. */
+export const lineLook = (tone: Tone, pattern: Line['pattern']): Pick<Line, 'tone' | 'pattern'> => ({ tone, pattern });
 
 export type LineTable = Table & Omit<Line, 'values'>;
 

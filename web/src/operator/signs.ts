@@ -9,31 +9,33 @@ export interface Sign {
   readonly word: string;
 }
 
+export const signWith = <Tone extends string>(tone: Tone, glyph: string, word: string) => ({ tone, glyph, word });
+
 const wordOf = (phase: SnapshotPhase): string => STATE_WORDS[phase].replace(/^./, (first) => first.toUpperCase());
 
 export const PHASES: Readonly<Record<SnapshotPhase, Sign>> = {
-  waiting: { tone: 'calm', glyph: '○', word: wordOf('waiting') },
-  preparing: { tone: 'wait', glyph: '◔', word: wordOf('preparing') },
-  training: { tone: 'good', glyph: '●', word: wordOf('training') },
-  evaluating: { tone: 'good', glyph: '●', word: wordOf('evaluating') },
-  saving: { tone: 'good', glyph: '●', word: wordOf('saving') },
-  paused: { tone: 'calm', glyph: '◐', word: wordOf('paused') },
-  finished: { tone: 'good', glyph: '✓', word: wordOf('finished') },
+  waiting: signWith('calm', '○', wordOf('waiting')),
+  preparing: signWith('wait', '◔', wordOf('preparing')),
+  training: signWith('good', '●', wordOf('training')),
+  evaluating: signWith('good', '●', wordOf('evaluating')),
+  saving: signWith('good', '●', wordOf('saving')),
+  paused: signWith('calm', '◐', wordOf('paused')),
+  finished: signWith('good', '✓', wordOf('finished')),
 };
 
 /** It is paused, and not by a person: its numbers went wrong. */
-const DIVERGED: Sign = { tone: 'bad', glyph: '✕', word: 'Paused' };
+const DIVERGED: Sign = signWith('bad', '✕', 'Paused');
 
 export const runSign = ({ phase, hasDiverged }: Pick<Snapshot, 'phase' | 'hasDiverged'>): Sign =>
   hasDiverged ? DIVERGED : PHASES[phase];
 
 export const CONNECTIONS: Readonly<Record<OperatorConnection, Sign>> = {
-  connecting: { tone: 'wait', glyph: '◔', word: 'Connecting' },
-  open: { tone: 'good', glyph: '●', word: 'Live' },
-  closed: { tone: 'wait', glyph: '↻', word: 'Reconnecting' },
-  noLeader: { tone: 'wait', glyph: '↻', word: 'Reconnecting' },
-  noRun: { tone: 'bad', glyph: '✕', word: 'Not active' },
-  loggedOut: { tone: 'calm', glyph: '○', word: 'Logged out' },
+  connecting: signWith('wait', '◔', 'Connecting'),
+  open: signWith('good', '●', 'Live'),
+  closed: signWith('wait', '↻', 'Reconnecting'),
+  noLeader: signWith('wait', '↻', 'Reconnecting'),
+  noRun: signWith('bad', '✕', 'Not active'),
+  loggedOut: signWith('calm', '○', 'Logged out'),
 };
 
 const RESTING: readonly SnapshotPhase[] = ['paused', 'finished'];
@@ -46,15 +48,15 @@ export function donorSign({ state }: Donor, phase: SnapshotPhase): Sign {
 }
 
 const DONOR_STATES: Readonly<Record<Donor['state'], Sign>> = {
-  joining: { tone: 'wait', glyph: '◔', word: 'Starting' },
-  computing: { tone: 'good', glyph: '●', word: 'Training' },
-  spare: { tone: 'calm', glyph: '○', word: 'Standby' },
-  paused: { tone: 'calm', glyph: '◐', word: 'Paused' },
+  joining: signWith('wait', '◔', 'Starting'),
+  computing: signWith('good', '●', 'Training'),
+  spare: signWith('calm', '○', 'Standby'),
+  paused: signWith('calm', '◐', 'Paused'),
 };
 
 export const REHEARSAL_STATES: Readonly<Record<RehearsalRow['state'], Sign>> = {
-  begins: { tone: 'wait', glyph: '◔', word: 'Begins' },
-  fired: { tone: 'wait', glyph: '◑', word: 'Under way' },
-  over: { tone: 'good', glyph: '✓', word: 'Over' },
-  failed: { tone: 'bad', glyph: '✕', word: 'Not done' },
+  begins: signWith('wait', '◔', 'Begins'),
+  fired: signWith('wait', '◑', 'Under way'),
+  over: signWith('good', '✓', 'Over'),
+  failed: signWith('bad', '✕', 'Not done'),
 };

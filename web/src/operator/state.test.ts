@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { arrayOf } from '../../../swarm/base.ts';
 import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { OPERATOR_COMMANDS, type WatchedStep } from '../../../swarm/messages/watch.ts';
 import { INITIAL_STATE, mergeCurve, nextState, type OperatorState, secondsLeft, whyNot } from './state.ts';
 
 const steps = (from: number, to: number, loss = 1): WatchedStep[] =>
-  Array.from({ length: to - from }, (_, i) => ({
+  arrayOf(to - from, (i) => ({
     ...{ step: from + i, loss, tokens: 10, seconds: 2, gradientNorm: 1, learningRate: 0.001 },
     ...{ donors: 2, stages: 2, microBatches: 4, plan: 1, bytesDirect: 100, bytesRelayed: 0 },
   }));

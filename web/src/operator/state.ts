@@ -1,5 +1,5 @@
 /** What an operator's page knows, and how each event changes it. Pure. */
-import { assertNever } from '../../../swarm/base.ts';
+import { assertNever, totalOf } from '../../../swarm/base.ts';
 import type { RehearsalsShown } from '../../../swarm/messages/rehearsal.ts';
 import type { Snapshot, SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import {
@@ -218,7 +218,7 @@ export function mergeCurve(
 export function secondsLeft({ snapshot, curve }: OperatorState): number | null {
   const newest = curve.slice(-20);
   if (!snapshot || newest.length === 0 || snapshot.committedSteps >= snapshot.steps) return null;
-  const mean = newest.reduce((sum, { seconds }) => sum + seconds, 0) / newest.length;
+  const mean = totalOf(newest, ({ seconds }) => seconds) / newest.length;
   return mean * (snapshot.steps - snapshot.committedSteps);
 }
 

@@ -15,7 +15,7 @@ const BOARD_MS = 30_000;
 const invite = new URLSearchParams(location.hash.slice(1)).get('invite');
 const shown = signal<StatusState>({ status: null, board: null, problem: null, seenAtMs: null, invite });
 let isAsking = false;
-let boardAskedAt = Number.NEGATIVE_INFINITY;
+let boardAskedAt = -Infinity;
 
 async function ask(): Promise<void> {
   if (isAsking) return;

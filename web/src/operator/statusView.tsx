@@ -11,7 +11,7 @@ import { UNSEEN, UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { ChartCard } from './chart.tsx';
 import type { Chart } from './charts.ts';
 import { joined, type StepWindow } from './series.ts';
-import { CONNECTIONS, PHASES, type Sign } from './signs.ts';
+import { CONNECTIONS, PHASES, type Sign, signWith } from './signs.ts';
 
 export interface StatusState {
   readonly status: PublicStatus | null;
@@ -53,7 +53,7 @@ export function statusTitle({ status, problem }: Pick<StatusState, 'status' | 'p
 
 function noStatus(problem: string | null): Sign {
   if (problem === null) return CONNECTIONS.connecting;
-  return problem === UNREACHABLE ? CONNECTIONS.closed : { tone: 'bad', glyph: '✕', word: 'No status' };
+  return problem === UNREACHABLE ? CONNECTIONS.closed : signWith('bad', '✕', 'No status');
 }
 
 const NO_MARKS: readonly never[] = [];

@@ -1,5 +1,7 @@
 /** Stages over peers: who computes what, how busy each was, and the ways between them. */
+
 import { useMemo } from 'preact/hooks';
+import { total } from '../../../swarm/base.ts';
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
 import { counted, layersText } from '../../../swarm/quantityText.ts';
 import type { PeerUse, StepUse } from '../../../swarm/timeline/waits.ts';
@@ -34,7 +36,7 @@ interface MapProps {
 export function SwarmMap({ plan, links, use }: MapProps) {
   const sizes = plan.stages.map(({ members }) => members.length);
   const most = Math.max(1, ...sizes);
-  const isSmall = most > MOST_WIDE || sizes.reduce((sum, size) => sum + size, 0) > MOST_IN_ALL;
+  const isSmall = most > MOST_WIDE || total(sizes) > MOST_IN_ALL;
   const byEnds = useMemo(() => linksByEnds(links), [links]);
   const useOf = useMemo(() => new Map(use?.peers.map((each) => [each.peer, each])), [use]);
   return (

@@ -40,7 +40,7 @@ function useHidden(): boolean {
 /** `chosen` null: always the newest one that the server keeps. */
 function useTimeline(chosen: number | null, newest: number | null): ShownStep | null {
   const [timeline, show] = useState<ShownStep | null>(null);
-  const askedAt = useRef(Number.NEGATIVE_INFINITY);
+  const askedAt = useRef(-Infinity);
   const wanted = chosen ?? newest;
   const latest = useRef(wanted);
   latest.current = wanted;

@@ -20,7 +20,7 @@ import { RunSection } from './runSection.tsx';
 import { RunsSection } from './runsSection.tsx';
 import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
-import { CONNECTIONS, PHASES, runSign } from './signs.ts';
+import { CONNECTIONS, PHASES, runSign, signWith } from './signs.ts';
 import { type OperatorConnection, type OperatorState, secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
 import { lostSentence } from './whyNoPicture.ts';
@@ -221,7 +221,7 @@ function headOf(
     };
   if (lostAt === null) return { sign, sentence: snapshot.sentence };
   return {
-    sign: { tone: 'calm', glyph: '↻', word: `Last seen: ${sign.word}` },
+    sign: signWith('calm', '↻', `Last seen: ${sign.word}`),
     sentence: lostSentence(connection, lostAt),
   };
 }

@@ -12,7 +12,7 @@ export class Live<State, Event> {
   readonly #next: (state: State, event: Event) => State;
   readonly #isUrgent: (before: State, after: State) => boolean;
   #timer: ReturnType<typeof setTimeout> | null = null;
-  #shownAtMs = Number.NEGATIVE_INFINITY;
+  #shownAtMs = -Infinity;
 
   constructor(
     initial: State,

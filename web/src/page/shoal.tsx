@@ -3,7 +3,9 @@
  * It costs little beside training: eight redraws a second while something moves, none while the page is hidden, and
  * nothing moves where the person wants no motion.
  */
+
 import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { arrayOf } from '../../../swarm/base.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import type { PublicStatus } from '../../../swarm/messages/publicStatus.ts';
 import { counted } from '../../../swarm/quantityText.ts';
@@ -126,7 +128,7 @@ function Drawn({ fish, places, placed, edge }: DrawnProps) {
           <path key={`${place.x} ${place.y}`} d={FISH} transform={transformOf(place)} />
         ))}
       </g>
-      {Array.from({ length: SCHOOLS }, (_, number) => (
+      {arrayOf(SCHOOLS, (number) => (
         <g key={number} class="school">
           {school(number)}
         </g>
@@ -139,7 +141,7 @@ function Drawn({ fish, places, placed, edge }: DrawnProps) {
 class Motion {
   readonly #drawing: () => SVGSVGElement | null;
   readonly #arrivals = new Map<string, number>();
-  #beatAtMs = Number.NEGATIVE_INFINITY;
+  #beatAtMs = -Infinity;
   #timer: ReturnType<typeof setInterval> | null = null;
 
   constructor(drawing: () => SVGSVGElement | null) {
@@ -200,7 +202,7 @@ interface CountedShoalProps {
 export function CountedShoal({ status, about, isOld = false }: CountedShoalProps) {
   const donors = status?.donors ?? 0;
   const fish = useMemo(
-    () => Array.from({ length: donors }, (_, at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
+    () => arrayOf(donors, (at): Fish => ({ id: `${at}`, isTraining: true, isOwn: false })),
     [donors],
   );
   const pace = !isOld && status?.tokensPerSecond && about ? status.tokensPerSecond / about.stepTargets : null;

@@ -1,5 +1,7 @@
 /** Server-sent events as they come in pieces of any size, and what each says. */
+
 import { afterEach, expect, it } from 'vitest';
+import { arrayOf } from '../../../swarm/base.ts';
 import { type AnswerTold, askModel, takeEvents, toldBy } from './answerStream.ts';
 
 const chunk = (text: string, finish: string | null = null, rest: object = {}): string =>
@@ -49,9 +51,7 @@ async function toldFor(response: () => Promise<Response>): Promise<readonly Answ
 }
 const inPieces = (text: string, size: number): Response => {
   const bytes = new TextEncoder().encode(text);
-  const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
-    bytes.slice(index * size, (index + 1) * size),
-  );
+  const pieces = arrayOf(Math.ceil(bytes.length / size), (index) => bytes.slice(index * size, (index + 1) * size));
   return new Response(
     new ReadableStream({
       start: (controller) => {

@@ -2,7 +2,7 @@
  * What the page `/talk` knows: the model, what somebody typed, and the answers so far. A reducer makes each state from the one
  * before, and pure functions say what the page may ask next.
  */
-import { assertNever } from '../../../swarm/base.ts';
+import { arrayOf, assertNever } from '../../../swarm/base.ts';
 import type { TalkFacts } from '../../../swarm/messages/talk.ts';
 import type { AnswerFailure, AnswerOrigin, AnswerTold } from './answerStream.ts';
 
@@ -195,9 +195,7 @@ export function olderSteps({ facts, exchanges }: TalkState): readonly number[] {
   if (facts === null || end?.type !== 'whole') return [];
   const steps = facts.checkpoints.filter((step) => step < end.origin.fromStep).toSorted((a, b) => a - b);
   const most = Math.min(MOST_OLDER, steps.length);
-  const places = Array.from({ length: most }, (_, index) =>
-    most === 1 ? 0 : Math.round((index * (steps.length - 1)) / (most - 1)),
-  );
+  const places = arrayOf(most, (index) => (most === 1 ? 0 : Math.round((index * (steps.length - 1)) / (most - 1))));
   return steps.filter((_, place) => places.includes(place));
 }
 

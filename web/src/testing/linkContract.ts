@@ -2,7 +2,7 @@
  * What every `Link` must do, whatever carries it: run on an in-memory pair by the unit tests, on real data channels in
  * a browser by the end-to-end tests. Needs no test library, so that it can be sent to a page.
  */
-import { invariant, peerId } from '../../../swarm/base.ts';
+import { arrayOf, invariant, peerId } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import { type ConnectionEvents, PONG_LIMIT_MS } from '../net/connection.ts';
 import type { Link, OpenLink } from '../net/link.ts';
@@ -126,7 +126,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     title: '[WP15] messages arrive whole, unchanged and once, those of one size in order, both ways at once',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
-      const sizes = [1, 31, 32, 4_096, FRAME_BYTES - 1, FRAME_BYTES, ...Array.from({ length: 60 }, () => FRAME_BYTES)];
+      const sizes = [1, 31, 32, 4_096, FRAME_BYTES - 1, FRAME_BYTES, ...arrayOf(60, () => FRAME_BYTES)];
       const there = sizes.map((bytes, i) => message(bytes, i));
       const back = sizes.map((bytes, i) => message(bytes, 2 * i + 1));
       await Promise.all([
@@ -182,8 +182,8 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
       const { a, b } = await connectedPair(openLink);
       a.link.openStreams(3);
       await Promise.all([until(a, () => a.link.streams === 3), until(b, () => b.link.streams === 3)]);
-      const there = Array.from({ length: 200 }, (_, i) => message(FRAME_BYTES, i));
-      const back = Array.from({ length: 200 }, (_, i) => message(FRAME_BYTES - i, i));
+      const there = arrayOf(200, (i) => message(FRAME_BYTES, i));
+      const back = arrayOf(200, (i) => message(FRAME_BYTES - i, i));
       await Promise.all([
         ...there.map((each) => a.link.send(each.slice(0))),
         ...back.map((each) => b.link.send(each.slice(0))),
@@ -224,7 +224,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
       const { a, b } = await connectedPair(openLink);
       await knowRoundTrip(a, b);
       for (let burst = 0; burst < 50 && a.link.bytesPerSecond === null; burst++) {
-        await Promise.all(Array.from({ length: 40 }, (_, i) => a.link.send(message(FRAME_BYTES, i))));
+        await Promise.all(arrayOf(40, (i) => a.link.send(message(FRAME_BYTES, i))));
         await Promise.all([a.next(), b.link.send(message(1, 0))]);
       }
       invariant((a.link.bytesPerSecond ?? 0) > 0, 'what was sent and arrived has a rate');
@@ -248,7 +248,7 @@ export const LINK_CONTRACT: readonly LinkCase[] = [
     title: 'carries the smallest and the largest of a burst, more than the gate lets through at once',
     async run(openLink) {
       const { a, b } = await connectedPair(openLink);
-      const sizes = Array.from({ length: 120 }, (_, i) => (i % 3 === 0 ? 40 : FRAME_BYTES));
+      const sizes = arrayOf(120, (i) => (i % 3 === 0 ? 40 : FRAME_BYTES));
       await Promise.all(sizes.map((bytes, i) => a.link.send(message(bytes, i))));
       await until(b, () => b.received.length === sizes.length);
       invariant(b.received.filter(({ byteLength }) => byteLength === 40).length === 40, 'a small one is missing');

@@ -2,7 +2,7 @@
  * A swarm in one process, for tests of the numerics: real stages on Dawn, real frames, nothing between the peers but a
  * function call. It commits its own steps.
  */
-import { at, got, invariant, type PeerId, type Range } from '../../../swarm/base.ts';
+import { at, got, invariant, type PeerId, type Range, totalOf } from '../../../swarm/base.ts';
 import { turnAt } from '../../../swarm/islands/rounds.ts';
 import { encodeTensor, type TensorKey } from '../../../swarm/messages/frame.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
@@ -82,7 +82,7 @@ export class OneProcess {
       reports.set(from, message);
       if (reports.size < this.roles.length) return;
       this.reports = this.roles.map(({ peer }) => got(reports, peer));
-      const clip = Math.min(1, (train.gradientClipNorm ?? Number.POSITIVE_INFINITY) / (this.#norm() + 1e-6));
+      const clip = Math.min(1, (train.gradientClipNorm ?? Infinity) / (this.#norm() + 1e-6));
       commit({ learningRate: learningRate(train, turn.number), clipScale: clip / this.#lossScale, time: turn.time });
     };
     await Promise.all(
@@ -96,11 +96,11 @@ export class OneProcess {
       }),
     );
     const losses = this.reports.flatMap((one) => one.losses).toSorted((a, b) => a.microBatch - b.microBatch);
-    const sum = losses.reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
+    const sum = totalOf(losses, ({ lossSum }) => lossSum ?? Number.NaN);
     return {
       loss: sum / this.#counted(turn.number),
       gradientNorm: this.#norm(),
-      bytes: this.reports.reduce((total, { bytesDirect }) => total + bytesDirect, 0),
+      bytes: totalOf(this.reports, ({ bytesDirect }) => bytesDirect),
     };
   }
 
@@ -125,7 +125,7 @@ export class OneProcess {
         return run.evaluate(forwardOnly(role.plan).get(role.peer) ?? [], () => true);
       }),
     );
-    const sum = sums.flat().reduce((total, { lossSum }) => total + (lossSum ?? Number.NaN), 0);
+    const sum = totalOf(sums.flat(), ({ lossSum }) => lossSum ?? Number.NaN);
     return sum / this.#counted(turnAt(this.#terms.train, step).number);
   }
 

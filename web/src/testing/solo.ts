@@ -2,7 +2,7 @@
  * One peer that trains a whole model by itself and commits its own steps: the stage and the executor of the swarm, with
  * nobody else. The benchmark and the tests of the numerics run this.
  */
-import { got, invariant, peerId } from '../../../swarm/base.ts';
+import { got, invariant, peerId, totalOf } from '../../../swarm/base.ts';
 import type { ReportMessage } from '../../../swarm/messages/messages.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { peers } from '../../../swarm/plan/plan.ts';
@@ -139,10 +139,10 @@ export class Solo {
 
 /** How many rows count. */
 export const countedTargets = ({ targets }: MicroTokens): number =>
-  targets.reduce((sum, target) => sum + (target === NO_TARGET ? 0 : 1), 0);
+  totalOf(targets, (target) => (target === NO_TARGET ? 0 : 1));
 
 function totals({ losses, shards }: ReportMessage, counted: number, scale: number): SoloStep {
-  const lossSum = losses.reduce((sum, part) => sum + (part.lossSum ?? Number.NaN), 0);
-  const squares = shards.reduce((sum, shard) => sum + Number(shard.sumSquares), 0);
+  const lossSum = totalOf(losses, (part) => part.lossSum ?? Number.NaN);
+  const squares = totalOf(shards, (shard) => Number(shard.sumSquares));
   return { loss: lossSum / counted, gradientNorm: Math.sqrt(squares) / scale };
 }

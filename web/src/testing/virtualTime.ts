@@ -17,7 +17,7 @@ export class VirtualTime implements Clock {
   readonly #computing: Computing[] = [];
 
   /** `capacity`: how many may compute at once as fast as one alone. */
-  constructor(capacity = Number.POSITIVE_INFINITY) {
+  constructor(capacity = Infinity) {
     this.#capacity = capacity;
   }
 
@@ -40,8 +40,8 @@ export class VirtualTime implements Clock {
       const [work] = this.#computing;
       if (!timer && !work) return;
       const rate = Math.min(1, this.#capacity / this.#computing.length);
-      const workEnds = work ? this.time + work.left / rate : Number.POSITIVE_INFINITY;
-      const isWork = workEnds < (timer?.at ?? Number.POSITIVE_INFINITY);
+      const workEnds = work ? this.time + work.left / rate : Infinity;
+      const isWork = workEnds < (timer?.at ?? Infinity);
       const next = Math.max(this.time, isWork ? workEnds : (timer?.at ?? 0));
       for (const each of this.#computing) each.left -= (next - this.time) * rate;
       this.time = next;

@@ -1,5 +1,5 @@
 /** Every harm to everyone in every role at every point of the protocol: each case is a line of text, and played by it. */
-import { at, below, invariant, seededRandom } from '../../../../swarm/base.ts';
+import { arrayOf, at, below, invariant, seededRandom } from '../../../../swarm/base.ts';
 import { ANY, HARMS, type Harm, mischiefs, OF_ALL, ROLES, type Role } from './harms.ts';
 import { anyPlan, pipeline } from './plans.ts';
 import { type Ending, type Scenario, simulate } from './simulation.ts';
@@ -72,7 +72,7 @@ const LONG_LIMIT_MS = 3_600_000;
 export function playByChance(seed: number, beside: Beside = {}): Promise<Ending> {
   const random = seededRandom(seed);
   const pick = <T>(of: readonly T[]): T => at(of, below(random, of.length));
-  const planned = Array.from({ length: below(random, MOST_HARMS + 1) }, () => ({
+  const planned = arrayOf(below(random, MOST_HARMS + 1), () => ({
     ...{ harm: pick(HARMS), whom: pick(ROLES), point: ANY, nth: 1 + below(random, MOST_POINTS) },
   }));
   return simulate({

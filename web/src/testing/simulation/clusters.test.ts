@@ -4,7 +4,7 @@
  * is the sequential run's, and a step takes what was predicted.
  */
 import { expect, test } from 'vitest';
-import { at, invariant, median, peerId, type Random, seededRandom } from '../../../../swarm/base.ts';
+import { arrayOf, at, invariant, median, peerId, type Random, seededRandom } from '../../../../swarm/base.ts';
 import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
 import { type Plan, peers, planSchema } from '../../../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../../../swarm/planner/cluster.ts';
@@ -27,7 +27,7 @@ const [LEAST, MOST] = [0.65, 1.02];
 function clusterOf(random: Random): Cluster {
   const spread = (least: number, most: number) => least * (most / least) ** random();
   const regions = ['eu', 'us', 'asia'];
-  const list = Array.from({ length: 2 + Math.floor(11 * random()) }, (_, index) => {
+  const list = arrayOf(2 + Math.floor(11 * random()), (index) => {
     const forward = spread(0.02, 0.4);
     return {
       ...{ id: `p${index}`, memoryBytes: Math.round(spread(4e4, 4e5)), region: at(regions, Math.floor(3 * random())) },
@@ -86,7 +86,7 @@ test('every plan that is printed runs, and takes what was predicted', { timeout:
 });
 
 /** Of 40 clusters these in CI, and all of them in the long lane. */
-const tightSeeds = process.env.SHOAL_LONG === '1' ? Array.from({ length: 40 }, (_, index) => index + 1) : [5, 31];
+const tightSeeds = process.env.SHOAL_LONG === '1' ? arrayOf(40, (index) => index + 1) : [5, 31];
 /** Where the exchange of state is most of a step: slices of who is done early leave while others still compute. */
 const TIGHT_LEAST = 0.6;
 

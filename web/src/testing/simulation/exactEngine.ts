@@ -2,7 +2,7 @@
  * The executor's engine on whole numbers: what `web/src/gpu` is to a GPU this is to a queue of simulated work. What is
  * submitted is computed at once and is there when the queue has come to it, as a copy in a GPU's queue would be.
  */
-import { got, invariant, overlap } from '../../../../swarm/base.ts';
+import { got, invariant, overlap, totalOf } from '../../../../swarm/base.ts';
 import { type ShardWork, shardsOf, unitsOf } from '../../../../swarm/memory/memory.ts';
 import type { Model } from '../../../../swarm/model/model.ts';
 import { passesOf } from '../../../../swarm/plan/layered.ts';
@@ -46,5 +46,5 @@ function sharesOf(model: Model, plan: Plan, { block, range }: Pick<ShardWork, 'b
   if (!home) return 0;
   const uses = unitsOf(model, home.layers, home.layers[0] === 0).flat();
   const own = uses.filter((use) => use.block === block && use.ranges.some((part) => overlap(part, range)));
-  return own.length * home.members.reduce((sum, member) => sum + passesOf(home, member).length, 0);
+  return own.length * totalOf(home.members, (member) => passesOf(home, member).length);
 }

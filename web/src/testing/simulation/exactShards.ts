@@ -1,5 +1,5 @@
 /** The shards of a peer on whole numbers: each update is shown to who holds it against the sequential run. */
-import { at, got, invariant, overlap, type Range } from '../../../../swarm/base.ts';
+import { at, got, invariant, overlap, type Range, totalOf } from '../../../../swarm/base.ts';
 import { HOST_FLOATS, inUpdateOrder, type ShardWork } from '../../../../swarm/memory/memory.ts';
 import type { BlockName } from '../../../../swarm/model/model.ts';
 import { FLOAT_BYTES, type StateKind } from '../../../../swarm/plan/stateKinds.ts';
@@ -62,7 +62,7 @@ export class ExactShards implements Shards {
 
   get hostBytes(): number {
     const inHost = this.#shards.filter(({ work }) => work.in === 'host');
-    return inHost.reduce((sum, { own }) => sum + own.m.length * HOST_FLOATS * FLOAT_BYTES, 0);
+    return totalOf(inHost, ({ own }) => own.m.length * HOST_FLOATS * FLOAT_BYTES);
   }
 
   begin(): void {
@@ -89,7 +89,7 @@ export class ExactShards implements Shards {
     for (const { busy } of this.#shards) await busy;
     const norms = this.#shards.map(({ work, sum, parts, expected }): ShardNorm => {
       invariant(parts === expected, `${parts} of ${expected} parts of ${work.block} are added`);
-      return { block: work.block, range: work.range, sumSquares: sum.reduce((all, one) => all + squared(one), 0) };
+      return { block: work.block, range: work.range, sumSquares: totalOf(sum, (one) => squared(one)) };
     });
     await this.#device.settled();
     await this.#device.works(this.#pace.hostSumMs(this.#elementsIn('host')));
@@ -124,7 +124,7 @@ export class ExactShards implements Shards {
   }
 
   #elementsIn(place: ShardWork['in']): number {
-    return this.#in(place).reduce((sum, { own }) => sum + own.m.length, 0);
+    return totalOf(this.#in(place), ({ own }) => own.m.length);
   }
 
   #update(shard: Kept, scalars: UpdateScalars): void {

@@ -1,5 +1,5 @@
 /** A stage on whole numbers: what is submitted is computed at once, and takes its time in a simulated queue. */
-import { at, got, invariant, type Range } from '../../../../swarm/base.ts';
+import { arrayOf, at, got, invariant, type Range } from '../../../../swarm/base.ts';
 import { type StageSize, unitsOf, wholeUses } from '../../../../swarm/memory/memory.ts';
 import {
   type BlockName,
@@ -278,7 +278,7 @@ export class ExactStage implements Stage {
     if (unit !== undefined) return [this.units ? at(at(this.units, unit), 0).block : at(this.blocks, unit)];
     return [
       ...(layers[0] === 0 ? (['embedding'] as const) : []),
-      ...Array.from({ length: layers[1] - layers[0] }, (_, index) => layerBlock(layers[0] + index)),
+      ...arrayOf(layers[1] - layers[0], (index) => layerBlock(layers[0] + index)),
       ...(layers[1] === this.#model.layers ? (['head'] as const) : []),
     ];
   }

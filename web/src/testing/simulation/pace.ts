@@ -71,7 +71,7 @@ export function clusterPace(costs: ClusterCosts, planned: Plan, seated: () => Pl
       const { latencySeconds, bytesPerSecond } = costs.link(sender.id, receiver.id);
       const { line, upload } = sender;
       const isShared = line !== null && line.name !== receiver.line?.name;
-      const rate = Math.min(bytesPerSecond ?? Number.POSITIVE_INFINITY, isShared ? upload * line.sharers : Infinity);
+      const rate = Math.min(bytesPerSecond ?? Infinity, isShared ? upload * line.sharers : Infinity);
       return { latencyMs: 1_000 * latencySeconds, bytesPerMs: rate / 1_000, ...(isShared && { line: line.name }) };
     },
   };

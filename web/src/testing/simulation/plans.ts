@@ -1,5 +1,5 @@
 /** The plans of a simulation: whatever the rules allow, so that its end must not depend on them. */
-import { at, evenRanges, type PeerId, type Random, type Range } from '../../../../swarm/base.ts';
+import { arrayOf, at, evenRanges, type PeerId, type Random, type Range, totalOf } from '../../../../swarm/base.ts';
 import type { Model } from '../../../../swarm/model/model.ts';
 import {
   type BlockState,
@@ -32,7 +32,7 @@ export const pipeline: MakePlan = (model, samples, peers) => {
     const crew = crews[index] ?? [];
     const members = crew.map((peer, lane) => {
       const own = microBatches.filter(({ id }) => id % crew.length === lane);
-      const carried = own.reduce((sum, one) => sum + size(one), 0);
+      const carried = totalOf(own, (one) => size(one));
       return { peer, microBatches: own.map(({ id }) => id), samples: carried, recompute: [] };
     });
     return { layers, members };
@@ -42,7 +42,7 @@ export const pipeline: MakePlan = (model, samples, peers) => {
       block: name,
       shards: evenRanges(elements, 2).map((range, half) => {
         const keeper = place + half * (peers.length - 1);
-        const replicas = Array.from({ length: Math.min(REPLICAS, peers.length - 1) }, (_, i) => seat(keeper + 1 + i));
+        const replicas = arrayOf(Math.min(REPLICAS, peers.length - 1), (i) => seat(keeper + 1 + i));
         return { peer: seat(keeper), range, replicas };
       }),
     }),

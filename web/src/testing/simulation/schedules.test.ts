@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { PlanWishes } from '../../../../swarm/autoplan/wishes.ts';
-import { seededRandom } from '../../../../swarm/base.ts';
+import { arrayOf, seededRandom } from '../../../../swarm/base.ts';
 import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
 import { problems, type ScheduleName } from '../../../../swarm/plan/plan.ts';
 import type { SplitOptions } from '../../../../swarm/planner/equalSplit.ts';
@@ -113,7 +113,7 @@ test.runIf(IS_LONG)('any harms at any point under any schedule', { timeout: 3_60
     const random = seededRandom(seed);
     const pick = <T>(of: readonly T[]): T => of[Math.floor(random() * of.length)] as T; // below its length
     const [name, wish] = pick(EVERY);
-    const harms = Array.from({ length: 1 + Math.floor(3 * random()) }, () => ({
+    const harms = arrayOf(1 + Math.floor(3 * random()), () => ({
       ...{ harm: pick(HARMS), whom: pick(ROLES), point: ANY, nth: 1 + Math.floor(2_000 * random()) },
     }));
     const { problems } = await simulate({

@@ -1,5 +1,5 @@
 /** The oracle: the same training as a plain loop over steps and samples, on one computer, in no plan. */
-import { got } from '../../../../swarm/base.ts';
+import { got, totalOf } from '../../../../swarm/base.ts';
 import type { BlockName, Model } from '../../../../swarm/model/model.ts';
 import { learningRate } from '../../../../swarm/run/learningRate.ts';
 import type { Train } from '../../../../swarm/run/runFile.ts';
@@ -99,7 +99,7 @@ function trainOn(model: Model, state: Blocks, sums: Map<string, Sums>, tokens: U
     d = layerBack(got(state, name).value, inputs[index] ?? x, d, sumsOf(name));
   }
   embeddedBack(ids, d, model.width, sumsOf('embedding'));
-  return z_N.reduce((sum, z) => sum + lossOf(z), 0);
+  return totalOf(z_N, (z) => lossOf(z));
 }
 
 /** The head reads the token table too: its part of the gradient is of those elements alone. */

@@ -3,7 +3,7 @@
  * cluster's costs do, over lines that carry one message after the other in whatever order they are given.
  */
 import { expect, test } from 'vitest';
-import { at, invariant, median, peerId } from '../../../../swarm/base.ts';
+import { arrayOf, at, invariant, median, peerId, pushToKey } from '../../../../swarm/base.ts';
 import { decodeFrame } from '../../../../swarm/messages/frame.ts';
 import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
 import type { Plan } from '../../../../swarm/plan/plan.ts';
@@ -24,11 +24,11 @@ const [LEAST, MOST] = [0.5, 1.02];
  * plan's, which takes both for equals. A sample takes 0.4 s over a home's line.
  */
 function homes(count: number) {
-  const list = Array.from({ length: 2 * count }, (_, index) => ({
+  const list = arrayOf(2 * count, (index) => ({
     ...{ id: `p${index}`, memoryBytes: 1e6, line: `home ${Math.floor(index / 2)}`, uploadBytesPerSecond: 120 },
     measured: { forwardSecondsPerLayer: [index % 2 ? 0.05 : 0.25], backwardSecondsPerLayer: [index % 2 ? 0.1 : 0.5] },
   }));
-  const inside = Array.from({ length: count }, (_, home) => [`p${2 * home}`, `p${2 * home + 1}`]);
+  const inside = arrayOf(count, (home) => [`p${2 * home}`, `p${2 * home + 1}`]);
   const pairs = inside.map((between) => ({ between, latencySeconds: 0.001, bytesPerSecond: 1e5 }));
   const found = parseCluster({ peers: list, links: { default: { latencySeconds: 0.02 }, pairs } }, 'c.json');
   invariant(found.ok, found.ok ? '' : found.reason);
@@ -39,7 +39,7 @@ async function played(count: number, options: SplitOptions & { readonly schedule
   const { costs } = homes(count);
   const { schedule, ...split } = options;
   const ids = costs.peers.map(({ id }) => peerId(id));
-  const lines = Array.from({ length: count }, (_, home) => ids.slice(2 * home, 2 * home + 2));
+  const lines = arrayOf(count, (home) => ids.slice(2 * home, 2 * home + 2));
   const plan: Plan = { ...equalSplit(model, SAMPLES, ids, { microBatches: SAMPLES, ...split }), schedule, lines };
   const went = new Map<string, string[]>();
   const { problems, commitsMs, epochs } = await simulate({
@@ -49,7 +49,7 @@ async function played(count: number, options: SplitOptions & { readonly schedule
       const frame = decodeFrame(message);
       if (!frame.ok || (frame.value.kind !== 'activation' && frame.value.kind !== 'gradient')) return;
       const { kind, stage, index } = frame.value;
-      went.set(line, [...(went.get(line) ?? []), `${kind} ${stage}/${index}`]);
+      pushToKey(went, line, `${kind} ${stage}/${index}`);
     },
   });
   expect({ problems, epochs }).toEqual({ problems: [], epochs: 1 });

@@ -253,7 +253,7 @@ export class SimulatedServer {
 
   #send({ socket, spoken, isAway }: Connected, message: ServerMessage): void {
     const text = JSON.stringify(message);
-    if (message.type !== 'welcome') spoken.say(text, Number.POSITIVE_INFINITY);
+    if (message.type !== 'welcome') spoken.say(text, Infinity);
     if (!isAway) socket.send(text, message.type);
   }
 

@@ -5,7 +5,16 @@
  */
 
 import type { PlanWishes } from '../../../../swarm/autoplan/wishes.ts';
-import { at, got, invariant, type PeerId, type Range, seededRandom, success } from '../../../../swarm/base.ts';
+import {
+  addToKey,
+  at,
+  got,
+  invariant,
+  type PeerId,
+  type Range,
+  seededRandom,
+  success,
+} from '../../../../swarm/base.ts';
 import type { DecisionConfig } from '../../../../swarm/decisions/events.ts';
 import type { RunFacts } from '../../../../swarm/messages/runFacts.ts';
 import { acceptedModel } from '../../../../swarm/model/acceptedModel.ts';
@@ -242,7 +251,7 @@ export class Simulation {
   }
 
   #passed(point: string): void {
-    this.#points.set(point, (this.#points.get(point) ?? 0) + 1);
+    addToKey(this.#points, point, 1);
     this.#scenario.mischief?.(this, point);
   }
 

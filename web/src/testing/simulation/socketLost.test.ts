@@ -1,6 +1,6 @@
 /** With whole donors: the connection of one to the server breaks, and nobody else notices. */
 import { describe, expect, test } from 'vitest';
-import { at, below, seededRandom } from '../../../../swarm/base.ts';
+import { addToKey, at, below, seededRandom } from '../../../../swarm/base.ts';
 import { pipeline } from './plans.ts';
 import { type Simulation, simulate } from './simulation.ts';
 
@@ -19,7 +19,7 @@ function breaking(point: string, nth: number, then: (swarm: Simulation) => void)
 async function pointsOf(seed: number): Promise<Map<string, number>> {
   const points = new Map<string, number>();
   const mischief = (swarm: Simulation, point: string): void => {
-    if (swarm.server.run.store.plan !== null) points.set(point, (points.get(point) ?? 0) + 1);
+    if (swarm.server.run.store.plan !== null) addToKey(points, point, 1);
   };
   await simulate({ ...SCENARIO, seed, mischief });
   return points;

@@ -1,0 +1,96 @@
+/** The text that a draft is trained on, where an operator brought it along, and what the draft's run file has beside it. */
+import { randomUUID } from 'node:crypto';
+import { copyFile, mkdir, rm } from 'node:fs/promises';
+import { join, sep } from 'node:path';
+import { type Result, refusal, success } from '../../swarm/base.ts';
+import { heldOutOf, type OwnText, textFile } from '../../swarm/run/runDraft.ts';
+import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
+import { storedText } from '../store/exportRun.ts';
+import { parseDocument, type RunDocument } from '../store/runDocument.ts';
+import type { Store } from '../store/store.ts';
+import { CHAT_TEMPLATE_FILE } from '../texts/chatText.ts';
+import { chatTemplateOf } from '../texts/template/chatTemplate.ts';
+import { TOKENIZER_FILE } from '../texts/tokenizer.ts';
+import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
+import type { StoredFile } from '../texts/tokens.ts';
+
+interface DraftText extends OwnText {
+  /** What lies beside the draft's run file, by name. */
+  readonly files: readonly StoredFile[];
+  /** The one among them in which the chat template is; null: none is needed. */
+  readonly templateFile: string | null;
+}
+
+/** Examples are read by the tokenizer of `source`, and chats by the template beside it. */
+export async function draftText(data: DataDirectory, name: string, source: RunDocument): Promise<Result<DraftText>> {
+  const own = broughtFiles(data.store, name);
+  if (!own.ok) return own;
+  const { format } = own.value;
+  if (format === 'text') return success({ ...own.value, tokenizer: 'bytes', templateFile: null });
+  const files = [...own.value.files, ...source.tokenizer];
+  const isBytes = source.file.data.tokenizer === 'bytes';
+  const readAs = { format, files, tokenizer: isBytes ? 'bytes' : TOKENIZER_FILE };
+  if (format === 'completion') return success({ ...readAs, templateFile: null });
+  const templateFile = await templateFileOf(data, source);
+  if (!templateFile.ok) return templateFile;
+  if (templateFile.value === null)
+    return refusal(
+      `chats need a chat template, and the tokenizer of ${source.file.name} came without one: begin from a run whose tokenizer has one (${CHAT_TEMPLATE_FILE}, or in ${TOKENIZER_CONFIG_FILE}), or bring prompts with completions`,
+    );
+  const isNamed = isBytes ? { chatTemplate: CHAT_TEMPLATE_FILE } : {};
+  return success({ ...readAs, ...isNamed, templateFile: templateFile.value });
+}
+
+export function broughtFiles(store: Store, name: string): Result<Pick<DraftText, 'format' | 'files'>> {
+  const text = store.texts().find((known) => known.name === name);
+  if (text === undefined) return refusal(`there is no text "${name}" here: choose one of the list`);
+  const { format, hash, heldOutHash } = text;
+  const files = [
+    { name: textFile(name, format), hash },
+    { name: heldOutOf(name), hash: heldOutHash },
+  ];
+  return success({ format, files });
+}
+
+/** Null: there is no template. */
+async function templateFileOf({ blobs }: DataDirectory, { tokenizer }: RunDocument): Promise<Result<string | null>> {
+  const beside = (name: string): Promise<string | null> => storedText(tokenizer, blobs, name);
+  const template = await beside(CHAT_TEMPLATE_FILE);
+  const found = chatTemplateOf({
+    template,
+    config: await beside(TOKENIZER_CONFIG_FILE),
+    specialTokens: await beside(SPECIAL_TOKENS_FILE),
+  });
+  if (!found.ok) return found;
+  return success(found.value === null ? null : template === null ? TOKENIZER_CONFIG_FILE : CHAT_TEMPLATE_FILE);
+}
+
+/** A text's files while `work` reads them: it is told where the draft's run file would be. */
+export async function withTextFiles<T>(
+  { directory, blobs }: Pick<DataDirectory, 'directory' | 'blobs'>,
+  { files }: Pick<DraftText, 'files'>,
+  work: (draftPath: string) => Promise<Result<T>>,
+): Promise<Result<T>> {
+  const folder = join(directory, DOWNLOADS_FOLDER, randomUUID());
+  await mkdir(folder, { recursive: true });
+  try {
+    for (const { hash, name } of files) {
+      const damage = await blobs.problem(hash);
+      if (damage !== null) return refusal(damage);
+      await copyFile(blobs.path(hash), join(folder, name));
+    }
+    const done = await work(join(folder, 'the draft'));
+    // The folder says nothing to anybody, and is gone.
+    return done.ok ? done : refusal(done.reason.replaceAll(`${folder}${sep}`, ''));
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The document of the run that a draft begins from. */
+export function sourceOf(store: Store, name: string): Result<RunDocument> {
+  const row = store.run(name);
+  return row === null
+    ? refusal(`there is no run "${name}" to take the text from`)
+    : success(parseDocument(row.document));
+}
