@@ -21,7 +21,7 @@ import type { EvidencePiece } from '../../swarm/ways/evidence.ts';
 import type { TensorName } from '../../swarm/ways/passage.ts';
 import { gradientGain } from '../../swarm/wire.ts';
 import type { BlobStore } from '../files/blobs.ts';
-import { standingParts } from '../store/baseStore.ts';
+import { baseParts } from '../store/baseStore.ts';
 import type { RunDocument } from '../store/runDocument.ts';
 
 export type AskedAudit = Extract<Effect, { type: 'audit' }>;
@@ -79,7 +79,7 @@ export async function auditTask(found: Collected, run: Run): Promise<AuditTask> 
   return {
     ...{ file: { model, train }, layers, sequence: train.sequenceLength, compute, lossScale, counted },
     gain: precision.compute === 'f16' ? 1 : gradientGain(train.globalBatchSize * train.sequenceLength),
-    ...{ values: parts('values'), standing: await standingParts(run.blobs, run.document, layers) },
+    ...{ values: parts('values'), standing: await baseParts(run.blobs, run.document, layers) },
     ...{ sums: parts('slice'), microBatches },
   };
 }

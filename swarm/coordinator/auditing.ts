@@ -3,11 +3,9 @@
  * what they sent and got; checked by the shell, from evidence that donors upload beside the training; and whoever is shown to
  * have computed something else is convicted, and undone. Rules AU in SPEC.md.
  */
-import { assertNever, at, type PeerId, seededRandom } from '../base.ts';
+import { assertNever, type PeerId, seededRandom } from '../base.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
-import { blocksOfStage, standingOfStage } from '../model/model.ts';
-import type { Plan } from '../plan/plan.ts';
 import type { Compute } from '../precision.ts';
 import {
   type AuditedWork,
@@ -17,7 +15,9 @@ import {
   evidenceBytes,
   evidenceOf,
   isSeenByOthers,
+  isWithinReach,
 } from '../ways/evidence.ts';
+import type { Passage } from '../ways/passage.ts';
 import {
   type Audits,
   counted,
@@ -42,10 +42,6 @@ const EVIDENCE_SHARE = 0.1;
 /** What waits for the one processor that checks it. */
 const MOST_PENDING = 64;
 const MOST_PENDING_BYTES = 2 ** 29;
-/** In float64, twice: the server has no room for more. */
-const MOST_ELEMENTS = 2 ** 26;
-/** A processor makes some 10⁹ of its multiplications a second, and twice of each where a difference is to be explained. */
-const MOST_PRODUCTS = 2e11;
 /** Where all evidence is in: a check that takes longer is waited for no more. */
 const CHECK_MS = 600_000;
 
@@ -66,27 +62,36 @@ export function drawAudits(transition: Transition, phase: Training, movedBytes: 
   change(transition, {
     audits: withItems({ ...before, movedBytes: before.movedBytes + movedBytes }, plan, step, share),
   });
-  for (const one of work) {
+  for (const [place, one] of work.entries()) {
     const audit = ask(transition, phase, one);
-    for (const peer of audit?.waitingFor ?? []) {
+    if (audit === 'notReached' || audit === 'void') {
+      // Where there is no room those behind it are not reached either: they stand in an order of chance.
+      const by = audit === 'void' ? 1 : work.length - place;
+      change(transition, { audits: counted(transition.state.audits ?? before, audit, by) });
+      if (audit === 'void') continue;
+      break;
+    }
+    for (const peer of audit.waitingFor) {
       const { stage, peer: audited } = one;
-      asked.set(peer, [...(asked.get(peer) ?? []), { audit: audit?.audit ?? 0, stage, peer: audited }]);
+      asked.set(peer, [...(asked.get(peer) ?? []), { audit: audit.audit, stage, peer: audited }]);
     }
   }
   return asked;
 }
 
-function ask(transition: Transition, phase: Training, work: AuditedWork): PendingAudit | null {
+function ask(transition: Transition, phase: Training, work: AuditedWork): PendingAudit | 'notReached' | 'void' {
   const { state, now } = transition;
   const { config, audits, seen, lossScale } = state;
   const { inForce, step, reports } = phase;
   const { plan, epoch } = inForce;
-  if (audits === undefined) return null;
-  const pieces = evidenceOf(acceptedModel(config), plan, sizeOf(state), work);
+  if (audits === undefined || !hasRoom(state, audits, 0)) return 'notReached';
+  const model = acceptedModel(config);
+  if (!isWithinReach(model, plan, config.batch.sequence, work)) return 'notReached';
+  const pieces = evidenceOf(model, plan, sizeOf(state), work);
   const sizeBytes = evidenceBytes(pieces);
-  if (!isWithinReach(state, plan, work) || !hasRoom(state, audits, sizeBytes)) return miss(transition, 'notReached');
+  if (!hasRoom(state, audits, sizeBytes)) return 'notReached';
   const digests = isSeenByOthers(plan, work) ? agreedDigests(state, phase, pieces) : null;
-  if (digests === null) return miss(transition, 'void');
+  if (digests === null) return 'void';
   const waitingFor = [...new Set(pieces.map(({ from }) => from))];
   const deadline = now + allowedFor('upload', seen) + longestUploadMs(sizeBytes);
   const audit: PendingAudit = { audit: audits.drawn, step, ...work, sizeBytes, waitingFor, deadline };
@@ -106,25 +111,9 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
   return audit;
 }
 
-/** The server can do it again in float64, in the time that it has. */
-function isWithinReach({ config }: CoordinatorState, plan: Plan, { stage, peer }: AuditedWork): boolean {
-  const { layers, members } = at(plan.stages, stage);
-  const model = acceptedModel(config);
-  const uses = [...blocksOfStage(model, layers), ...standingOfStage(model, layers)];
-  const elements = uses.reduce((sum, { ranges }) => sum + ranges.reduce((all, [from, to]) => all + to - from, 0), 0);
-  const rows = (members.find((member) => member.peer === peer)?.samples ?? 0) * config.batch.sequence;
-  return elements <= MOST_ELEMENTS && 3 * elements * rows <= MOST_PRODUCTS;
-}
-
 /** As a member computes. */
 const computeOf = ({ config, donors }: CoordinatorState, peer: PeerId): Compute =>
   config.compute === 'f16' && donors.find((one) => one.peer === peer)?.adapter.halves === true ? 'f16' : 'f32';
-
-function miss(transition: Transition, what: 'notReached' | 'void'): null {
-  const { audits } = transition.state;
-  if (audits) change(transition, { audits: counted(audits, what) });
-  return null;
-}
 
 function hasRoom(
   { config }: CoordinatorState,
@@ -143,16 +132,17 @@ function agreedDigests(
   pieces: readonly EvidencePiece[],
 ): (string | null)[] | null {
   const passages = committedPassages(acceptedModel(state.config), inForce.plan, sizeOf(state));
-  const words = new Map(
-    reports.map(({ peer, report }) => {
-      const own = committedBy(passages, peer);
-      return [peer, new Map(own.map((passage, place) => [passage, report.committed?.[place]]))] as const;
-    }),
-  );
+  const words = new Map<PeerId, ReadonlyMap<Passage, string | undefined>>();
+  const wordsOf = (peer: PeerId): ReadonlyMap<Passage, string | undefined> => {
+    const said = reports.find((one) => one.peer === peer)?.report.committed;
+    const known = words.get(peer) ?? new Map(committedBy(passages, peer).map((one, place) => [one, said?.[place]]));
+    words.set(peer, known);
+    return known;
+  };
   const found: (string | null)[] = [];
   for (const { from, tensor } of pieces) {
     const sent = passages.filter((one) => one.from === from && isSame(one.tensor, tensor));
-    const said = new Set(sent.flatMap((one) => [words.get(from)?.get(one), words.get(one.to)?.get(one)]));
+    const said = new Set(sent.flatMap((one) => [wordsOf(from).get(one), wordsOf(one.to).get(one)]));
     const [digest = null] = said;
     if (said.size > 1 || (sent.length > 0 && digest === null)) return null;
     found.push(digest);

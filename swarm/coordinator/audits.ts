@@ -4,7 +4,8 @@
  */
 import type { PeerId, Random } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import { type AuditedWork, isAuditable, itemsOf } from '../ways/evidence.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
+import { type AuditedWork, isAuditable, isWithinReach, itemsOf } from '../ways/evidence.ts';
 import type { CoordinatorConfig } from './events.ts';
 
 /** All of a member's first items are drawn. */
@@ -69,8 +70,14 @@ export const NO_AUDITS: Audits = {
 };
 
 /** Some of what the members of this plan do is done again. */
-export const isAudited = ({ audit, train }: Pick<CoordinatorConfig, 'audit' | 'train'>, plan: Plan): boolean =>
-  audit !== undefined && audit.share > 0 && train.islands === undefined && isAuditable(plan);
+export const isAudited = (config: Pick<CoordinatorConfig, 'audit' | 'train' | 'batch' | 'model'>, plan: Plan): boolean =>
+  config.audit !== undefined &&
+  config.audit.share > 0 &&
+  config.train.islands === undefined &&
+  isAuditable(plan) &&
+  plan.stages.some(({ members }, stage) =>
+    members.some(({ peer }) => isWithinReach(acceptedModel(config), plan, config.batch.sequence, { stage, peer })),
+  );
 
 /** In a step: in an order of chance, so that a budget passes over everyone alike. */
 export function drawn(

@@ -7,7 +7,6 @@ import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import type { Model } from '../model/model.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { comparedShards, onlySent } from '../ways/compared.ts';
-import { committedBy } from '../ways/evidence.ts';
 import type { Passage } from '../ways/passage.ts';
 import { differInSquares } from './bounds.ts';
 import { fillingPeers } from './filling.ts';
@@ -17,6 +16,13 @@ import { type Duties, keeperKey, type PlanInForce, shardKey } from './state.ts';
 /** torch.nn.utils.clip_grad_norm_ adds it too: a norm of 0 divides nothing by 0. */
 const CLIP_EPSILON = 1e-6;
 
+/** How many each peer sends or gets. */
+function commitsOf(committed: readonly Passage[]): ReadonlyMap<PeerId, number> {
+  const counts = new Map<PeerId, number>();
+  for (const { from, to } of committed) for (const peer of [from, to]) counts.set(peer, (counts.get(peer) ?? 0) + 1);
+  return counts;
+}
+
 /** `committed`: what members commit to; absent: nothing. */
 export function dutiesOf(model: Model, plan: Plan, committed?: readonly Passage[]): Duties[] {
   const last = at(plan.stages, plan.stages.length - 1).members;
@@ -24,6 +30,7 @@ export function dutiesOf(model: Model, plan: Plan, committed?: readonly Passage[
     shards.map(({ peer, replicas, range }) => ({ peer, replicas, key: shardKey(block, range) })),
   );
   const compared = comparedShards(model, plan);
+  const commits = committed && commitsOf(committed);
   return peers(plan).map((peer) => ({
     peer,
     losses: last.flatMap((member) => (member.peer === peer ? member.microBatches : [])).toSorted((a, b) => a - b),
@@ -35,7 +42,7 @@ export function dutiesOf(model: Model, plan: Plan, committed?: readonly Passage[
       ),
     ),
     sends: onlySent(compared, peer).length,
-    ...(committed && { commits: committedBy(committed, peer).length }),
+    ...(commits && { commits: commits.get(peer) ?? 0 }),
   }));
 }
 

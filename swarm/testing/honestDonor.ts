@@ -64,7 +64,7 @@ function partOf(run: Run, peer: PeerId, plan: Plan): Part {
 }
 
 function committedIn({ model, audit, batch, wire, train }: Run, plan: Plan, peer: PeerId): string[] {
-  if (!audit || !batch || !wire || !train || !isAudited({ audit, train }, plan)) return [];
+  if (!audit || !batch || !wire || !train || !isAudited({ model, audit, train, batch }, plan)) return [];
   const all = committedPassages(acceptedModel({ model, batch }), plan, { sequence: batch.sequence, wire });
   return committedBy(all, peer).map(({ tensor }) => `${tensor.kind}${sliceName(tensor)}`);
 }
