@@ -90,7 +90,7 @@ interface Part {
 }
 
 /** A tensor of the model in its file. */
-export interface FileTensor {
+interface FileTensor {
   readonly part: Part;
   readonly fileName: string;
   /** What an export calls it. */
@@ -150,7 +150,7 @@ function weightsOf(tensors: FileTensors, model: Model, close: () => Promise<void
 }
 
 /** `offset`: the tensor's first element in what the range counts. */
-export async function readElements({ part, dtype, position }: FileTensor, offset: number, [from, to]: Range) {
+async function readElements({ part, dtype, position }: FileTensor, offset: number, [from, to]: Range) {
   const size = elementBytes(dtype);
   return elementsOf(dtype, await readExactly(part.file, position + (from - offset) * size, (to - from) * size));
 }
