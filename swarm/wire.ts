@@ -85,6 +85,43 @@ export function int8Scale(block: ArrayLike<number>, length = block.length): numb
 export const int8Code = (value: number, scale: number): number =>
   scale > 0 ? roundToEven(Math.fround(value * Math.fround(1 / scale))) : 0;
 
+/** Blocks of codes behind their scales; `scaleOf`: of the values of a block. */
+export function packInt8(
+  values: Float32Array,
+  into: Uint32Array,
+  scaleOf: (block: Float32Array) => number = exactScale,
+): void {
+  const scales = new Float32Array(into.buffer, into.byteOffset, into.length);
+  const codes = new Int8Array(into.buffer, into.byteOffset, into.byteLength);
+  for (let start = 0, word = 0; start < values.length; start += INT8_BLOCK, word += INT8_BLOCK_WORDS) {
+    const own = values.subarray(start, start + INT8_BLOCK);
+    const scale = scaleOf(own);
+    scales[word] = scale;
+    for (const [i, value] of own.entries()) codes[4 * (word + 1) + i] = int8Code(value, scale);
+  }
+}
+
+/**
+ * The scale of a block whose values were unpacked from codes: the one that they are whole multiples of, which may be one of
+ * the next above int8Scale's, since the largest code was rounded.
+ */
+function exactScale(block: Float32Array): number {
+  const least = int8Scale(block);
+  let scale = least;
+  for (let tries = 0; tries < 3 && scale > 0; tries++) {
+    if (block.every((value) => Number.isInteger(value / scale))) return scale;
+    scale = int8Scale([scale * 127 * (1 + 2 ** -20)]);
+  }
+  return least;
+}
+
+/** Values that were unpacked, packed again to the same bits. */
+export function packedInt8(values: ArrayLike<number>): Float32Array<ArrayBuffer> {
+  const words = new Uint32Array(Math.ceil(values.length / INT8_BLOCK) * INT8_BLOCK_WORDS);
+  packInt8(Float32Array.from(values), words);
+  return new Float32Array(words.buffer);
+}
+
 /** The floats of so many packed elements: each a product of eleven bits, hence exact. */
 export function unpackedInt8(words: Float32Array, elements: number): Float32Array<ArrayBuffer> {
   const codes = new Int8Array(words.buffer, words.byteOffset, words.byteLength);
@@ -103,12 +140,6 @@ export function halfValue(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   if (exponent === 31) return mantissa === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
   return exponent === 0 ? sign * mantissa * 2 ** -24 : sign * (1024 + mantissa) * 2 ** (exponent - 25);
-}
-
-/** A float as a half has it, within a half's range. */
-export function asHalf(value: number): number {
-  const step = 2 ** (Math.max(-14, Math.floor(Math.log2(Math.abs(value)))) - 10);
-  return Math.max(-LARGEST_HALF, Math.min(LARGEST_HALF, roundToEven(value / step) * step));
 }
 
 /** The same of halves. */

@@ -24,8 +24,8 @@ export type Width = 1 | 2 | 4;
 export interface TensorSlot<Name extends string = string> {
   readonly name: Name;
   readonly access: 'read' | 'readWrite';
-  /** f16: only in a kernel that `inHalves` made; packedF16, two halves a word: that `ofPackedHalves` made. */
-  readonly type: 'f32' | 'u32' | 'f16' | 'packedF16';
+  /** f16: only in a kernel that `inHalves` made; packedF16 and packedInt8: that `ofPacked` made. */
+  readonly type: 'f32' | 'u32' | 'f16' | 'packedF16' | 'packedInt8';
   /** An activation or a weight: what a donor that computes in halves keeps as f16. Sums and statistics are none. */
   readonly half?: true;
   /** Where it is not the source's own; a u32 tensor is read word by word. */

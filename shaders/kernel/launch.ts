@@ -7,6 +7,7 @@ import { invariant } from '../../swarm/base.ts';
 import { boxDims, type DimsPlace, dimsPlace, IMMEDIATE_BYTES, packDims, UNIFORM_BYTES } from './dims.ts';
 import { boxesOf, type Grid, MAX_WORKGROUPS_PER_DIMENSION } from './grid.ts';
 import type { AdapterFamily, Dims, Kernel } from './kernel.ts';
+import type { PackedAs } from './ofPacked.ts';
 import { textKey, textOf, type Variant } from './text.ts';
 
 /** The stretch of a buffer that a slot is bound to; offsets are multiples of 256 bytes. Default: the whole buffer. */
@@ -14,6 +15,8 @@ export interface BufferSlice {
   readonly buffer: GPUBuffer;
   readonly offset?: number;
   readonly size?: number;
+  /** How the numbers lie there, where they are neither floats nor what halves are kept as. */
+  readonly packed?: PackedAs;
 }
 
 export interface Launch {

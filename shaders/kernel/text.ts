@@ -22,12 +22,13 @@ export interface Variant {
 /** Equal for launches that may share a pipeline. */
 export function textKey(kernel: Kernel, dims: Dims, { family, inBoxes }: Variant): string {
   const named = (kind: TensorSlot['type']) => kernel.tensors.flatMap(({ name, type }) => (type === kind ? [name] : []));
-  const [halves, packed] = [named('f16'), named('packedF16')];
+  const [halves, packed, codes] = [named('f16'), named('packedF16'), named('packedInt8')];
   const { key } = kernel.source(family, dims);
   return [
     key,
     ...(halves.length > 0 ? ['halves', ...halves] : []),
     ...(packed.length > 0 ? ['packed', ...packed] : []),
+    ...(codes.length > 0 ? ['codes', ...codes] : []),
     ...(inBoxes ? ['in boxes'] : []),
   ].join(' ');
 }
@@ -66,22 +67,33 @@ function widthOf({ width }: Source, slot: TensorSlot): Width {
 const VECTOR_OF = { f32: 'f', f16: 'h', u32: 'u' } as const;
 
 /** Two halves a word, the even element in its lower half. */
-const UNPACKED: Readonly<Record<Width, readonly [type: string, value: string, loaded: (name: string) => string]>> = {
-  1: ['u32', 'f32', (name) => `unpack2x16float(${name}[i / 2u])[i % 2u]`],
-  2: ['u32', 'vec2f', (name) => `unpack2x16float(${name}[i])`],
-  4: ['vec2u', 'vec4f', (name) => `vec4f(unpack2x16float(${name}[i].x), unpack2x16float(${name}[i].y))`],
+const HALVES: Readonly<Record<Width, readonly [type: string, loaded: (name: string) => string]>> = {
+  1: ['u32', (name) => `return unpack2x16float(${name}[i / 2u])[i % 2u];`],
+  2: ['u32', (name) => `return unpack2x16float(${name}[i]);`],
+  4: ['vec2u', (name) => `return vec4f(unpack2x16float(${name}[i].x), unpack2x16float(${name}[i].y));`],
 };
 
-function packedText({ name, access }: TensorSlot, binding: number, width: Width): string {
-  invariant(access === 'read', `${name} is written, and no invocation has a word of halves to itself`);
-  const [type, value, load] = UNPACKED[width];
-  return `@group(0) @binding(${binding}) var<storage, read> ${name}: array<${type}>;
-fn load_${name}(i: u32) -> ${value} { return ${load(name)}; }`;
+/** Blocks of 64 codes in 16 words, behind the word of their scale. */
+function codesText(name: string, width: Width): string {
+  const first = width === 1 ? 'i' : `${width}u * i`;
+  const place = (j: number): string => (width === 4 ? `${8 * j}u` : `8u * (first % 4u + ${j}u)`);
+  const codes = Array.from({ length: width }, (_, j) => `f32(extractBits(codes, ${place(j)}, 8u))`);
+  const value = width === 1 ? codes.join() : `vec${width}f(${codes.join(', ')})`;
+  return `let first = ${first}; let block = first / 64u * 17u; \
+let codes = bitcast<i32>(${name}[block + 1u + first % 64u / 4u]); return bitcast<f32>(${name}[block]) * ${value};`;
+}
+
+function packedText({ name, access, type }: TensorSlot, binding: number, width: Width): string {
+  invariant(access === 'read', `${name} is written, and no invocation has a word to itself`);
+  const [word, loaded] = type === 'packedF16' ? HALVES[width] : (['u32', () => codesText(name, width)] as const);
+  const value = width === 1 ? 'f32' : `vec${width}f`;
+  return `@group(0) @binding(${binding}) var<storage, read> ${name}: array<${word}>;
+fn load_${name}(i: u32) -> ${value} { ${loaded(name)} }`;
 }
 
 function tensorText(slot: TensorSlot, binding: number, width: Width): string {
   const { name, access, type } = slot;
-  if (type === 'packedF16') return packedText(slot, binding, width);
+  if (type === 'packedF16' || type === 'packedInt8') return packedText(slot, binding, width);
   const typeOf = (scalar: keyof typeof VECTOR_OF): string => (width === 1 ? scalar : `vec${width}${VECTOR_OF[scalar]}`);
   const value = typeOf(type === 'f16' ? 'f32' : type);
   const [loaded, stored] =

@@ -4,7 +4,7 @@
  * Imports nothing of Node or the DOM beyond WebGPU.
  */
 import { invariant, normal, seededRandom } from '../../swarm/base.ts';
-import { halfValue, LARGEST_HALF } from '../../swarm/wire.ts';
+import { halfValue, LARGEST_HALF, packedInt8 } from '../../swarm/wire.ts';
 import { halfBits } from './half.ts';
 import type { AdapterFamily, Arrays, Dims, Kernel, TensorSlot } from './kernel.ts';
 import { type BufferSlice, closeLaunch, createLaunch, encodeLaunch, PipelineCache } from './launch.ts';
@@ -45,6 +45,7 @@ export function stored(
   { type }: TensorSlot,
   values: Float32Array | Uint32Array,
 ): Float32Array | Uint32Array | Uint16Array {
+  if (type === 'packedInt8') return packedInt8(values);
   if (type !== 'f16' && type !== 'packedF16') return values;
   const bits = new Uint16Array(2 * Math.ceil(values.length / 2));
   values.forEach((value, i) => {

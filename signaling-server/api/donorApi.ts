@@ -27,6 +27,7 @@ const WARN_INTERVAL_MS = 60_000;
 const blobParameters = z.object({ hash });
 const stateParameters = z.object({ checkpoint: countText, block: z.string().max(40) });
 const stateQuery = (kinds: readonly StateKind[]) => z.object({ kind: z.enum(kinds), from: countText, to: countText });
+const evidenceQuery = z.object({ audit: countText });
 const uploadQuery = z.object({
   epoch: countText,
   step: countText,
@@ -65,6 +66,7 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
     api.get('/api/base/:hash', limited, blobSender(run, blobs, 'base', base, 'no-store'));
     api.get('/api/state/:checkpoint/:block', limited, stateSender(run, blobs));
     api.put('/api/state', limited, stateTaker(run));
+    api.put('/api/evidence', limited, evidenceTaker(run));
   });
 }
 
@@ -82,6 +84,22 @@ function blobSender(
     const bytes = await blobs.read(parameters.data.hash);
     run.counts.served(kind, bytes.length);
     return reply.header('cache-control', caching).type('application/octet-stream').send(bytes);
+  };
+}
+
+/** Takes what a donor has of an audit's evidence. */
+function evidenceTaker(run: ActiveRun) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
+    const query = evidenceQuery.safeParse(request.query);
+    const peer = run.reception.ofToken(bearer(request));
+    if (!query.success || peer === null) return problem(reply, 400, 'expected audit');
+    try {
+      return { hash: await run.evidence.take(peer, query.data.audit, request.body) };
+    } catch (error) {
+      if (error instanceof UploadError) return problem(reply, error.status, error.message);
+      throw error;
+    }
   };
 }
 

@@ -22,6 +22,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   plan: async () => (await import('./plan.ts')).addPlanCommand,
   examples: async () => (await import('./examples.ts')).addExamplesCommand,
   'plan-thread': async () => (await import('../planning/planThread.ts')).addPlanThreadCommand,
+  'audit-thread': async () => (await import('../audits/auditThread.ts')).addAuditThreadCommand,
   'copy-thread': async () => (await import('../store/copyThread.ts')).addCopyThreadCommand,
   'snapshot-thread': async () => (await import('../store/copyThread.ts')).addSnapshotThreadCommand,
   'answer-process': async () => (await import('../answers/answerProcess.ts')).addAnswerProcessCommand,

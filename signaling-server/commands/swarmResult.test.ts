@@ -11,7 +11,7 @@ import { conclude, type Wanted } from './swarmResult.ts';
 
 const TRAINED: Trained = {
   ...{ outcome: 'finished', committedSteps: 2, seconds: 9, answers: [] },
-  ...{ chaos: [], faults: [], memory: [], refused: [] },
+  ...{ chaos: [], faults: [], memory: [], refused: [], convictions: [] },
 };
 const page = join(mkdtempSync(join(tmpdir(), 'shoal-')), 'page.md');
 afterEach(() => {

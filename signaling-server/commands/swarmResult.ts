@@ -85,9 +85,13 @@ function write(path: string, text: string): void {
   writeFileSync(path, text);
 }
 
-function reportOf(store: Store, { runName, eventsBefore }: Ended, { chaos, memory, faults, refused }: Trained) {
+function reportOf(
+  store: Store,
+  { runName, eventsBefore }: Ended,
+  { chaos, memory, faults, refused, convictions }: Trained,
+) {
   const rollbacks = rollBacksSince(store, runName, eventsBefore);
-  return { chaos, rollbacks, memory, faults, refused, convictions: [] };
+  return { chaos, rollbacks, memory, faults, refused, convictions };
 }
 
 /** Null: what was asked for was reached. */
@@ -133,7 +137,8 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 };
 
 /** GitHub's Markdown, for the page of the job. */
-function pageText(summary: ReturnType<typeof summaryOf>, { rollbacks, faults, refused }: ReturnType<typeof reportOf>) {
+function pageText(summary: ReturnType<typeof summaryOf>, report: ReturnType<typeof reportOf>) {
+  const { rollbacks, faults, refused, convictions } = report;
   const { losses, evaluations, tokensPerSecond } = summary;
   const change = (values: readonly (number | undefined)[]): string =>
     values.length === 0 ? 'none' : [...new Set([values[0], values.at(-1)])].map((loss) => loss?.toFixed(4)).join(' → ');
@@ -146,6 +151,7 @@ function pageText(summary: ReturnType<typeof summaryOf>, { rollbacks, faults, re
     ['Faults', counted(faults.length, 'fault')],
     ['Roll-backs', counted(rollbacks.length, 'roll-back')],
     ['Thrown out', counted(refused.length, 'donor')],
+    ['Convicted', counted(convictions.length, 'donor')],
   ];
   const table = rows.map(([name, value]) => `| ${name} | ${value} |\n`).join('');
   return `### Shoal: ${summary.run}\n\n| | |\n| --- | --- |\n${table}\n`;

@@ -15,6 +15,7 @@ import { forDonors, type Snapshot } from '../../swarm/messages/snapshot.ts';
 import { isSameSecret } from '../http/secret.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { donorHash } from '../store/profileStore.ts';
 import { Comebacks } from './comebacks.ts';
 import { ConnectedDonors, type Connection } from './connectedDonors.ts';
 import type { DonorHost, DonorLink } from './donorSocket.ts';
@@ -91,6 +92,8 @@ export class Reception implements DonorHost {
   readonly #downloads = throttled(DOWNLOADS_INTERVAL_MS, () => this.#tellDownloads());
   /** Whose limits its partners have not been told yet. */
   readonly #changed = new Set<PeerId>();
+  /** Of donors whose work was shown to be wrong, by which each is known. */
+  readonly #convicted = new Set<string>();
   #closed = false;
 
   constructor(options: ReceptionOptions, host: ReceptionHost) {
@@ -127,6 +130,7 @@ export class Reception implements DonorHost {
     const uninvited = isOwn ? null : network.invitation.problem(hello.invite, link.address);
     if (uninvited !== null) return uninvited;
     if (this.isBlocked(link.address)) return 'blocked';
+    if (hello.key !== undefined && this.#convicted.has(donorHash(hello.key, hello.adapter))) return 'convicted';
     const still = this.#comebacks.goesOn(hello, link);
     if (still !== null) return this.#goOn(still.connection, link, still.unheard);
     const shut = this.#closed ? 'serverFull' : this.#host.shut();
@@ -276,7 +280,9 @@ export class Reception implements DonorHost {
   /** As `throwOut`, but its connection is forgotten at once. `isProven`: it was shown to harm the run. */
   refuse(peer: PeerId, reason: RefusalReason, detail: string, isProven: boolean): void {
     if (isProven) this.#convict(peer);
-    this.#donors.of(peer)?.link.refuse(reason, detail);
+    const connection = this.#donors.of(peer);
+    if (reason === 'convicted' && connection?.donor && !isTrusted(connection)) this.#convicted.add(connection.donor);
+    connection?.link.refuse(reason, detail);
     this.#dropAway(peer, detail);
     this.#donors.leave(peer);
   }

@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Result, refusal, success } from '../../swarm/base.ts';
+import type { Conviction } from '../../swarm/coordinator/events.ts';
 import { type BrowserName, type DonorSpec, NO_LIMITS } from '../../swarm/limits.ts';
 import type { ModelRequests, RequestAnswer } from '../answers/modelRequests.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
@@ -57,6 +58,8 @@ export interface Trained {
   readonly memory: readonly (DonorMemory & { readonly donor: number })[];
   /** Who was thrown out for what it did, in that order. */
   readonly refused: readonly (Omit<RefusedDonor, 'peer'> & { readonly donor: number })[];
+  /** Whose work came out differently where it was done again. */
+  readonly convictions: readonly (Omit<Conviction, 'peer'> & { readonly donor: number })[];
 }
 
 export async function trainHeadless(training: Training): Promise<Result<Trained>> {
@@ -122,6 +125,7 @@ class Swarm {
   readonly #memory = new Map<string, DonorMemory>();
   /** By peer: a connection is refused once. */
   readonly #refused = new Map<string, RefusedDonor>();
+  readonly #convictions = new Map<string, Conviction>();
   readonly #rehearsal: Rehearsal;
   readonly #chaos: Chaos;
   #living = 0;
@@ -188,12 +192,14 @@ class Swarm {
       };
     });
     const { committedSteps } = server.status().snapshot;
-    const refused = [...this.#refused.values()].flatMap(({ peer, atStep, reason }) => {
-      const donor = this.#donors.findIndex(({ peers }) => peers.has(peer));
-      return donor === -1 ? [] : { donor, atStep, reason };
-    });
+    const byNumber = <One extends { readonly peer: string }>(all: ReadonlyMap<string, One>) =>
+      [...all.values()].flatMap(({ peer, ...one }) => {
+        const donor = this.#donors.findIndex(({ peers }) => peers.has(peer));
+        return donor === -1 ? [] : { donor, ...one };
+      });
+    const [refused, convictions] = [byNumber(this.#refused), byNumber(this.#convictions)];
     const faults = [...this.#chaos.costs(), ...(server.rehearsals?.costs() ?? [])];
-    return { outcome, committedSteps, answers, chaos: this.#chaos.records(), faults, memory, refused };
+    return { outcome, committedSteps, answers, chaos: this.#chaos.records(), faults, memory, refused, convictions };
   }
 
   async close(): Promise<void> {
@@ -206,6 +212,7 @@ class Swarm {
     const status = this.#training.server.status();
     for (const { peer, ...memory } of status.memory) this.#memory.set(peer, memory);
     for (const one of status.refused) this.#refused.set(one.peer, one);
+    for (const one of status.convictions) this.#convictions.set(one.peer, one);
     this.#rehearsal.see(status);
     if (status.end !== null) this.#chaos.end();
     else if (status.announcedStep !== null) {

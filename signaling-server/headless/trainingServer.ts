@@ -4,7 +4,7 @@
  */
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { type Result, success } from '../../swarm/base.ts';
-import type { Held } from '../../swarm/coordinator/events.ts';
+import type { Conviction, Held } from '../../swarm/coordinator/events.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { DonorMemory } from '../donors/donorMemory.ts';
 import { PAGES_FOLDER } from '../files/projectRoot.ts';
@@ -29,6 +29,8 @@ export interface RunStatus {
   readonly movedBytes: number;
   /** The newest of whom the run threw out. */
   readonly refused: readonly RefusedDonor[];
+  /** The newest of whom it convicted. */
+  readonly convictions: readonly Conviction[];
   /** Bytes of each donor that is here and was ever ready: of its GPU, and of main memory. */
   readonly memory: readonly (DonorMemory & { readonly peer: string })[];
 }
@@ -73,6 +75,7 @@ export function statusOf(run: ActiveRun): RunStatus {
     epochReason: run.history.epochReason,
     movedBytes: run.moved.sum,
     refused: run.refused.newest,
+    convictions: run.refused.convictions,
     memory: run.memory.all(),
   };
 }

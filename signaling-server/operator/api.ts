@@ -12,7 +12,7 @@ import { runOfCall } from '../http/calledFor.ts';
 import { countText, perMinute, problem, refuse } from '../http/calls.ts';
 import { throttled } from '../http/throttled.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
-import { audit } from '../run/history.ts';
+import { addOperatorEvent } from '../run/history.ts';
 import type { ActiveRun } from '../run/run.ts';
 import { storedDocument } from '../store/runDocument.ts';
 import { addOperatorControls } from './controls.ts';
@@ -86,7 +86,7 @@ export function addOperatorApi(app: FastifyInstance, context: OperatorContext): 
 }
 
 function note({ run, data, session }: OperatorContext, what: string, cookie: string | undefined): void {
-  run.keep(() => audit(data.store, run.name, what, session.nameOf(cookie), run.committedSteps, wallMs()));
+  run.keep(() => addOperatorEvent(data.store, run.name, what, session.nameOf(cookie), run.committedSteps, wallMs()));
 }
 
 function addLogin(app: FastifyInstance, context: OperatorContext): void {

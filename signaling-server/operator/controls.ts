@@ -15,7 +15,7 @@ import { alertLimitsSchema, webhookSchema } from '../../swarm/messages/watch.ts'
 import { dryRunQuestionSchema, noteSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
-import { audit } from '../run/history.ts';
+import { addOperatorEvent } from '../run/history.ts';
 import { manifestHashes, parseManifest, stateProblem } from '../store/checkpointState.ts';
 import { sweepBlobs } from '../store/keptBlobs.ts';
 import { cardOf } from '../store/runCard.ts';
@@ -83,7 +83,7 @@ const changes =
       const done = await act(body.data);
       const said = deedText(words(body.data), done.ok ? null : done.reason);
       const by = session.nameOf(request.headers.cookie);
-      audit(store, run.name, said, by, run.committedSteps, wallMs());
+      addOperatorEvent(store, run.name, said, by, run.committedSteps, wallMs());
       // Every other dashboard sees it too, also while the run rests.
       run.tellWatchers();
       return done.ok ? { ok: true, value: done.value } : problem(reply, 409, done.reason);
@@ -159,7 +159,14 @@ const addCheckpoints: Adds = (api, change, context) => {
       const refused = exportProblem(data, name, step, generation);
       return refused === null ? { ok: true } : problem(reply, refused.status, refused.sentence);
     }
-    audit(store, run.name, `exported ${name}`, session.nameOf(request.headers.cookie), run.committedSteps, wallMs());
+    addOperatorEvent(
+      store,
+      run.name,
+      `exported ${name}`,
+      session.nameOf(request.headers.cookie),
+      run.committedSteps,
+      wallMs(),
+    );
     return sendExport(reply, data, name, step, generation);
   });
   change(

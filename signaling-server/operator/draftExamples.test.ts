@@ -29,10 +29,10 @@ afterEach(() => operated.close());
 const folder = (): string => join(operated.servers.folder, 'files');
 
 /** A run of bytes, or of the tokenizer that lies in its folder. */
-async function serve(tokenizer = 'bytes') {
+async function serve(tokenizer = 'bytes', train = {}) {
   const run = tinyRunFile({ steps: 1 });
   const model = { ...run.model, n_positions: 128, vocab_size: 268 };
-  operated.servers.writeRun({ ...run, model, data: { ...run.data, tokenizer } });
+  operated.servers.writeRun({ ...run, model, data: { ...run.data, tokenizer }, train: { ...run.train, ...train } });
   await operated.serve(null);
   const calls = await operated.logIn();
   const bring = (name: string, text: string, query = '') =>
@@ -81,13 +81,13 @@ test('completions are counted in windows as the golden case has them, and the la
   const left = lines.flatMap((line, index) => (JSON.parse(line).prompt.length > 23 ? [index + 1] : []));
   expect(short.trained.lines.late.lines).toEqual(left.slice(0, 20));
 
-  expect(apart.first.map(({ line, tokens, pieces, cut }) => [line, tokens, pieces, cut])).toEqual(
+  expect(apart.first.map(({ line, tokens, counted, pieces, cut }) => [line, tokens, counted, pieces, cut])).toEqual(
     lines.slice(0, 5).map((line, index) => {
       const { prompt, completion } = JSON.parse(line);
       const room = 41 - prompt.length;
       const counted = { text: completion.slice(0, room), isCounted: true };
       const pieces = [{ text: prompt, isCounted: false }, counted];
-      return [index + 1, prompt.length + completion.length, pieces, completion.slice(room)];
+      return [index + 1, prompt.length + completion.length, counted.text.length, pieces, completion.slice(room)];
     }),
   );
 });
@@ -123,6 +123,34 @@ test('chats are seen by the source’s tokenizer and template, and a run of them
   expect(made?.tokenizer).toEqual(source?.tokenizer);
   expect(made?.data.countedRows).toBe(found.trained.counted);
   expect(made?.evaluation?.countedRows).toBe(found.heldOut?.counted);
+});
+
+test('a run with an adapter gives a draft its weights, its kind of adapter and its checkpoints', async () => {
+  const adapter = { type: 'lora', rank: 2, alpha: 4, targets: ['c_attn'] };
+  const { bring, post } = await serve('bytes', { adapter, base: 'f16' });
+  await bring('sums', SUMS);
+  const draft = { ...INITIAL_DRAFT, source: 'tiny', text: 'sums', sequenceLength: 40, seed: 5 };
+  for (const [name, checkpoint] of Object.entries({ fresh: null, cloned: 0 }))
+    expect((await post('/api/operator/runs', { ...draft, name, checkpoint })).status).toBe(200);
+  const { store } = operated.data;
+  const [source, fresh, cloned] = ['tiny', 'fresh', 'cloned'].map((name) => ({
+    document: parseDocument(store.run(name)?.document ?? ''),
+    hashes: JSON.parse(store.checkpoint(name, 0) ?? '').shards.map(({ hash }: { hash: string }) => hash),
+  }));
+  expect(source?.document.base).toHaveLength(2 + 2);
+  for (const made of [fresh, cloned]) {
+    expect(made?.document.base).toEqual(source?.document.base);
+    expect(made?.document.file.train).toMatchObject({ adapter: { ...adapter, seed: 5 }, base: 'f16' });
+  }
+  expect(cloned?.hashes).toEqual(source?.hashes);
+  expect(fresh?.hashes).toHaveLength(source?.hashes.length);
+  expect(fresh?.hashes).not.toEqual(source?.hashes);
+  const text = 'The sea, the sea. '.repeat(200);
+  await bring('sea', text);
+  expect(await errorOf(await post('/api/operator/runs', { ...draft, name: 'other', text: 'sea' }))).toEqual([
+    409,
+    expect.stringMatching(/know other tokens: bring examples, or choose a model of the list$/),
+  ]);
 });
 
 test('chats say where their template is, or that there is none', async () => {

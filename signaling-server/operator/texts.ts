@@ -11,7 +11,7 @@ import { draftExamplesQuestionSchema } from '../../swarm/run/draftExamples.ts';
 import { type ListedText, TEXT_NAME } from '../../swarm/run/runDraft.ts';
 import { perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
-import { audit } from '../run/history.ts';
+import { addOperatorEvent } from '../run/history.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import type { Store } from '../store/store.ts';
 import { broughtExamples, hasExamples } from '../texts/broughtExamples.ts';
@@ -51,7 +51,7 @@ function addUpload(api: FastifyInstance, { run, data, session }: OperatorContext
     const saved = await saveText(data, name, request.body, examples !== undefined);
     const by = session.nameOf(request.headers.cookie);
     const said = deedText(deed('bring', 'brought', `text ${name} along`), saved.ok ? null : saved.reason);
-    audit(data.store, run.name, said, by, run.committedSteps, wallMs());
+    addOperatorEvent(data.store, run.name, said, by, run.committedSteps, wallMs());
     return saved.ok ? { ok: true, value: saved.value } : problem(reply, 409, saved.reason);
   });
 }

@@ -38,6 +38,7 @@ export const WHO: Readonly<Record<string, Who>> = {
   'GET /api/tokens/:hash': 'donor',
   'GET /api/state/:checkpoint/:block': 'donor',
   'PUT /api/state': 'donor',
+  'PUT /api/evidence': 'donor',
   'GET /api/checkpoint': 'donor',
   'GET /api/today': 'donor',
   'POST /api/operator/login': 'anyone',

@@ -172,6 +172,11 @@ export class RunHistory implements RunObserver {
         this.#mayEnd.clear();
         this.#unsaved = this.#unsaved.filter((trace) => trace.step < effect.toStep);
         return;
+      case 'convicted': {
+        const { peer, item, firstStep, evidence } = effect;
+        this.#add({ kind: 'convicted', peer, stage: item.stage, firstStep, evidence }, item.step);
+        return;
+      }
       case 'finished':
         this.#add({ kind: 'finished' });
         return;
@@ -299,6 +304,13 @@ export class RunHistory implements RunObserver {
 }
 
 /** One line of the audit. `what`: in the past, without who did it. */
-export function audit(store: Store, run: string, what: string, session: string, step: number, nowMs: number): void {
+export function addOperatorEvent(
+  store: Store,
+  run: string,
+  what: string,
+  session: string,
+  step: number,
+  nowMs: number,
+): void {
   addHappened(store, run, { kind: OPERATOR_EVENT, what, session }, nowMs, step);
 }

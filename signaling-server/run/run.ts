@@ -3,12 +3,13 @@
  * observers, one after the other. It decides nothing.
  */
 
+import { randomInt } from 'node:crypto';
 import type { PlanningConfig } from '../../swarm/autoplan/knownDonors.ts';
 import type { ReplannerState } from '../../swarm/autoplan/replannerState.ts';
 import type { PlanWishes } from '../../swarm/autoplan/wishes.ts';
 import { given, invariant, type PeerId, refusal } from '../../swarm/base.ts';
 import { hasUnsaved } from '../../swarm/coordinator/beginning.ts';
-import type { Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
+import type { Conviction, Held, OperatorCommand } from '../../swarm/coordinator/events.ts';
 import { COMMANDED } from '../../swarm/coordinator/operatorWords.ts';
 import { type CoordinatorState, planInForce } from '../../swarm/coordinator/state.ts';
 import { awaitingGroup, greetingOf } from '../../swarm/decisions/comingBack.ts';
@@ -20,10 +21,12 @@ import type { RefusalReason } from '../../swarm/messages/refusals.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import type { Snapshot } from '../../swarm/messages/snapshot.ts';
 import type { Model } from '../../swarm/model/model.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import { aloneBytes } from '../../swarm/planner/equalSplit.ts';
 import { stepTargets } from '../../swarm/run/data.ts';
 import { modelOf } from '../../swarm/run/runFile.ts';
 import { DonorAnswers, type DonorAnswersHost } from '../answers/donorAnswers.ts';
+import { Evidence, type EvidenceHost } from '../audits/evidence.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { compareCopy } from '../donors/copyComparison.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
@@ -37,13 +40,16 @@ import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
-import { audit } from './history.ts';
+import { addOperatorEvent } from './history.ts';
 import { Outlook } from './outlook.ts';
 import { closeAll, type DonorEvent, type Observed, type RunObserver } from './runObserver.ts';
 import type { RunOptions } from './runOptions.ts';
 import { type RunParts, runParts } from './runParts.ts';
 import { backTo, configOf, startState } from './runStart.ts';
 import { Watchers } from './watchers.ts';
+
+/** One more than the largest chance that comes with a report: as many bits as Node draws at once. */
+const MOST_CHANCE = 2 ** 48 - 1;
 
 export class ActiveRun implements Observed {
   readonly name: string;
@@ -62,6 +68,8 @@ export class ActiveRun implements Observed {
   readonly reception: Reception;
   readonly guard: CheckpointGuard;
   readonly outlook: Outlook;
+  /** Of audits. */
+  readonly evidence: Evidence;
   /** What donors answer in their idle time. */
   readonly answers: DonorAnswers;
   readonly #observers: readonly RunObserver[];
@@ -105,7 +113,14 @@ export class ActiveRun implements Observed {
     const close = store.onStall((problem) => this.#loop.standStill(problem));
     this.outlook = new Outlook(store);
     this.#sessions = sessions;
-    this.#observers = [...observers, this.guard, this.outlook, { effect: (effect) => this.#answer(effect), close }];
+    this.evidence = new Evidence(this.#evidenceHost());
+    this.#observers = [
+      ...observers,
+      this.evidence,
+      this.guard,
+      this.outlook,
+      { effect: (effect) => this.#answer(effect), close },
+    ];
     this.answers = new DonorAnswers({
       vocabulary: this.model.vocabulary,
       nowMs: monotonicMs,
@@ -115,20 +130,7 @@ export class ActiveRun implements Observed {
       committedSteps: () => this.committedSteps,
       inForce: () => this.#answeringPlan(),
     });
-    const host: LoopHost = {
-      perform: (effect) => this.#perform(effect),
-      tryDisk: () => options.blobs.tryDisk(),
-      stands: (reason) => {
-        this.warn(`The run stands: ${reason}. It goes on by itself when that is mended.`);
-        this.tellWatchers();
-      },
-      failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
-      handled: () => {
-        this.#watchers.changed();
-        this.answers.changed();
-      },
-    };
-    this.#loop = new DecisionLoop(config, startState(store, this, true), host, options.recorder ?? null);
+    this.#loop = new DecisionLoop(config, startState(store, this, true), this.#loopHost(), options.recorder ?? null);
     this.#watchers = new Watchers(store, () => this.#loop.state);
     const endGathering = (): void => this.#loop.dispatch({ type: 'gatheringEnded' });
     if (gatherLimitMs) this.#gatherTimer = setTimeout(endGathering, gatherLimitMs);
@@ -202,7 +204,7 @@ export class ActiveRun implements Observed {
     const { store } = this.#options;
     const reason = this.#loop.standsBecause;
     if (reason !== null) throw new NotKept(reason);
-    audit(store, this.name, COMMANDED[command], session, this.committedSteps, wallMs());
+    addOperatorEvent(store, this.name, COMMANDED[command], session, this.committedSteps, wallMs());
     if (command === 'stop') store.setOperatorPaused(this.name, true);
     if (command !== 'stop' && this.phase === 'stopped') this.#beginAgain(true);
     this.#loop.dispatch({ type: 'operatorSaid', command });
@@ -275,6 +277,22 @@ export class ActiveRun implements Observed {
     this.#options.release?.();
   }
 
+  #loopHost(): LoopHost {
+    return {
+      perform: (effect) => this.#perform(effect),
+      tryDisk: () => this.#options.blobs.tryDisk(),
+      stands: (reason) => {
+        this.warn(`The run stands: ${reason}. It goes on by itself when that is mended.`);
+        this.tellWatchers();
+      },
+      failed: (event, error, isHalfDone) => this.#failedOver(event, error, isHalfDone),
+      handled: () => {
+        this.#watchers.changed();
+        this.answers.changed();
+      },
+    };
+  }
+
   #receptionHost(): ReceptionHost {
     const memoryOf = memoryToTry(this.#options.store, this.name);
     return {
@@ -311,8 +329,19 @@ export class ActiveRun implements Observed {
     }
     this.#observe({ type: 'said', connection, message });
     if (message.type === 'uploaded' && !this.uploads.vouchesFor(peer, message)) return 'malformed';
-    this.#loop.dispatch({ type: 'donorSaid', peer, message });
+    const isDrawn = message.type === 'report' && this.#run.audits !== undefined;
+    this.#loop.dispatch({ type: 'donorSaid', peer, message, ...(isDrawn && { chance: randomInt(MOST_CHANCE) }) });
     return null;
+  }
+
+  #evidenceHost(): EvidenceHost {
+    const { store, blobs, name } = this.#options;
+    const planOf = (epoch: number): Plan | null => JSON.parse(store.epoch(name, epoch)?.plan ?? 'null'); // the store's own words
+    return {
+      ...{ document: this.document, model: this.model, blobs, planOf },
+      isWanted: (audit) => this.#run.audits?.pending.some((one) => one.audit === audit) ?? false,
+      answer: (event) => this.#loop.dispatch(event),
+    };
   }
 
   #gone(peer: PeerId, detail: string): void {
@@ -381,6 +410,13 @@ export class ActiveRun implements Observed {
     return all('paused', 'finished') ? 'kept' : all('finished', 'stopped', 'diverged') ? 'over' : null;
   }
 
+  /** Back to the newest checkpoint that has nothing of what was found wrong. */
+  #undo({ peer, firstStep }: Conviction): void {
+    const kept = this.#options.store.checkpoints(this.name);
+    const toStep = kept.findLast(({ committedSteps }) => committedSteps <= firstStep)?.committedSteps ?? 0;
+    this.sendBack(toStep, `what ${peer} computed was wrong, and is done again`);
+  }
+
   readonly #donor = (peer: PeerId) => this.#run.donors.find((one) => one.peer === peer);
 
   #tell(connection: Connection, isResting = false): void {
@@ -422,6 +458,7 @@ export class ActiveRun implements Observed {
       );
     if (effect.type === 'compareCopy') return compareCopy(this.#options.blobs, this.document.file, effect, this.#loop);
     if (effect.type === 'storeEpoch' || effect.type === 'relayAsked') watchFor(this.#loop, this.network.relay, effect);
+    if (effect.type === 'convicted') this.#undo(effect);
     if (effect.type === 'send') this.#options.store.whenKept(() => this.reception.send(effect.to, effect.message));
     if (effect.type === 'refuse')
       this.reception.refuse(effect.peer, effect.reason, effect.detail, effect.isProven ?? false);

@@ -40,6 +40,8 @@ export const runRecords = ({ store, blobs, name, log }: RunOptions, run: Observe
       case 'rollBack':
         store.rollBack(name, effect.toStep);
         return addRollBack(store, name, effect, wallMs());
+      case 'convicted':
+        return store.voidCredit(name, effect.peer);
       case 'storeEpoch':
         return store.saveEpoch(name, effect.epoch, effect.generation, JSON.stringify(effect.plan), effect.reason);
       case 'recordPlan': {

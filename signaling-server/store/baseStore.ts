@@ -3,8 +3,9 @@
  * for the whole model with what the adapter changes (mergedWeights.ts). What is kept is what donors compute with, encoded
  * as `train.base` says.
  */
+import type { BlockPart } from '../../swarm/audit/auditCase.ts';
 import { got, invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
-import { type Block, type BlockName, standingBlock } from '../../swarm/model/model.ts';
+import { type Block, type BlockName, standingBlock, standingOfStage } from '../../swarm/model/model.ts';
 import { type BaseBlock, decodePiece, encodePiece, pieceBytes, pieceRanges } from '../../swarm/run/basePieces.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import type { BlobStore } from '../files/blobs.ts';
@@ -53,6 +54,20 @@ export function wholeWeights(blobs: ReadsBlobs, { file, base }: RunDocument, man
   return base === undefined
     ? { model: modelOf(file), read: trained }
     : mergedWeights(file, baseReader(blobs, file, base), trained);
+}
+
+/** What stands of the blocks that a stage computes with; of a run without an adapter, nothing. */
+export async function standingParts(
+  blobs: ReadsBlobs,
+  { file, base }: RunDocument,
+  layers: Range,
+): Promise<BlockPart[]> {
+  if (base === undefined) return [];
+  const read = baseReader(blobs, file, base);
+  const parts: BlockPart[] = [];
+  for (const { block, ranges } of standingOfStage(modelOf(file), layers))
+    for (const range of ranges) parts.push({ block, range, values: await read(block, ...range) });
+  return parts;
 }
 
 /** Ranges of the standing blocks. The newest piece is kept: readers go forward. */

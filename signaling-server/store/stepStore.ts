@@ -162,7 +162,12 @@ const evaluations = ({ many, run }: Queries) => {
   };
 };
 
-const credit = ({ one, many }: Queries) => ({
+const credit = ({ one, many, run, atomically }: Queries) => ({
+  /** This donor earned nothing. */
+  voidCredit: (name: string, donor: PeerId) =>
+    atomically(() => {
+      for (const table of ['credit', 'ledger']) run(`DELETE FROM ${table} WHERE run = ? AND donor = ?`, name, donor);
+    }),
   /** What each donor carried in all. */
   ledger: (name: string) =>
     many<LedgerEntry>('SELECT donor AS peer, tokens FROM credit WHERE run = ? ORDER BY donor', name),

@@ -12,6 +12,7 @@ import { modelFromConfig } from '../../swarm/model/families.ts';
 import { trainedModel } from '../../swarm/model/matrices.ts';
 import type { Block, BlockName, Model } from '../../swarm/model/model.ts';
 import { decodeElements, headerBytes, LENGTH_BYTES, parseHeader } from '../../swarm/model/safetensors.ts';
+import { decodePiece, encodePiece } from '../../swarm/run/basePieces.ts';
 import {
   decodeShard,
   SEQUENTIAL,
@@ -20,7 +21,7 @@ import {
   windowOfSample,
   windowRows,
 } from '../../swarm/run/data.ts';
-import { parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
+import { type BaseEncoding, parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';
 import { prepareTokens } from '../texts/tokens.ts';
 import { goldenFolder } from './goldenCase.ts';
@@ -38,15 +39,17 @@ export interface AdapterCase {
 
 const PREFIX = 'base_model.model.';
 
-export async function openAdapterCase(name: string): Promise<AdapterCase> {
+/** `base`: how what stands is kept; its values are then those that come of that. */
+export async function openAdapterCase(name: string, base: BaseEncoding = 'f32'): Promise<AdapterCase> {
   const folder = goldenFolder(name);
   const path = fileURLToPath(new URL('run.json', folder));
   const { train, ...rest } = JSON.parse(await readFile(path, 'utf8'));
   const { adapter, ...own } = train;
   const run = parseRunFile({ ...rest, train: own }, name);
-  const base = modelFromConfig(rest.model);
-  if (!run.ok || !base.ok) throw new Error(`${name} is no run`);
-  const adapted = adapterModel(base.value, { rslora: false, ...adapter } satisfies Adapter);
+  const whole = modelFromConfig(rest.model);
+  if (!run.ok || !whole.ok) throw new Error(`${name} is no run`);
+  const kept = base === 'f32' ? {} : { base };
+  const adapted = adapterModel(whole.value, { rslora: false, ...adapter, ...kept } satisfies Adapter);
   if (!adapted.ok) throw new Error(adapted.reason);
   const model = trainedModel(adapted.value, run.value.train.optimizer.type);
   const tensorsOf = (file: string) => readTensors(fileURLToPath(new URL(file, folder)));
@@ -54,10 +57,25 @@ export async function openAdapterCase(name: string): Promise<AdapterCase> {
   return {
     ...{ run: run.value, model, tensorsOf },
     trained: blocksFrom(model.blocks, await tensorsOf(adapter.init)),
-    standing: blocksFrom(base.value.blocks, await tensorsOf(String(run.value.init))),
+    standing: keptAs(base, whole.value.blocks, blocksFrom(whole.value.blocks, await tensorsOf(String(run.value.init)))),
     expected: lines.map((line) => JSON.parse(line)),
     windows: await windowsOf(run.value, path, model),
   };
+}
+
+function keptAs(
+  base: BaseEncoding,
+  blocks: readonly Block[],
+  values: AdapterCase['standing'],
+): AdapterCase['standing'] {
+  return new Map(
+    blocks.map((own) => {
+      const range = [0, own.elements] as const;
+      const piece = encodePiece(own, range, base, got(values, own.name));
+      if (!piece.ok) throw new Error(piece.reason);
+      return [own.name, decodePiece(own, range, base, piece.value.buffer)];
+    }),
+  );
 }
 
 async function readTensors(path: string): Promise<Map<string, Float32Array>> {

@@ -73,6 +73,7 @@ const TABLE: readonly Row[] = [
   { route: 'GET /api/tokens/:hash', path: `/api/tokens/${HASH}`, may: ADMITTED },
   { route: STATE, path: `/api/state/0/layer.0${SOME_STATE}`, may: [] },
   { route: 'PUT /api/state', may: ADMITTED },
+  { route: 'PUT /api/evidence', may: ADMITTED },
   { route: 'GET /api/checkpoint', may: ADMITTED },
   { route: 'GET /api/today', may: ADMITTED },
   { route: 'POST /api/operator/login', may: EVERYONE },

@@ -1,5 +1,6 @@
 /** What a coordinator knows at first, of what its store says. */
 import { FIRST_LOSS_SCALE, type LossScale } from '../precision.ts';
+import { NO_AUDITS } from './audits.ts';
 import { timeAtStart } from './budget.ts';
 import { NOTHING_SEEN } from './deadlines.ts';
 import type { CoordinatorConfig, StartState } from './events.ts';
@@ -46,6 +47,7 @@ export function begin(config: CoordinatorConfig, start: StartState): Coordinator
     lossScale: savedScale(config, (isAhead ? applied?.lossScale : null) ?? start.savedLossScale),
     savedLossScale: savedScale(config, start.savedLossScale),
     newestSteps: [],
+    ...(config.audit && { audits: NO_AUDITS }),
   };
   if (isDone(state)) return { ...state, phase: { name: 'finished' } };
   if (isWaitedFor) {

@@ -51,7 +51,7 @@ interface StepBounds {
 
 /** What is wrong with a report of a peer with these duties, or null. */
 export function reportProblem(
-  { losses, primary, replica, replicated, sends }: Duties,
+  { losses, primary, replica, replicated, sends, commits = 0 }: Duties,
   report: ReportMessage,
   { targets, trafficBytes: bytes, elapsedMs }: StepBounds,
 ): string | null {
@@ -74,6 +74,8 @@ export function reportProblem(
   }
   const { length: told } = report.sent ?? [];
   if (told !== sends) return `the report has ${told} digests of what it sent, not ${sends}`;
+  const { length: words } = report.committed ?? [];
+  if (words !== commits) return `the report commits to ${words} tensors, not to ${commits}`;
   const sent = report.bytesDirect + report.bytesRelayed;
   if (sent > MOST_TRAFFIC * bytes) return `the report tells of ${sent} bytes sent, of a step that sends ${bytes}`;
   return spansProblem(report, elapsedMs / 1000);

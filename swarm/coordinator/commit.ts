@@ -7,6 +7,7 @@ import { stepLedger } from '../plan/ledger.ts';
 import { keepersOf } from '../plan/plan.ts';
 import { afterCommit, afterOverflow } from '../precision.ts';
 import { budgetRate, learningRate } from '../run/learningRate.ts';
+import { drawAudits } from './auditing.ts';
 import { dismiss, relay, rememberedTimes, throwOut, verdictOf } from './blame.ts';
 import { endedBy, shareOf } from './budget.ts';
 import { expectCheckpoint } from './checkpoint.ts';
@@ -145,7 +146,11 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   forgive(transition);
   const asked = { checkpoint, ...(checkpoint && expectCheckpoint(transition, after)) };
   const message = { type: 'committed', epoch, step, clipScale: scale, learningRate: rate, ...asked } as const;
-  send(transition, membersOf(inForce), message);
+  const evidence = drawAudits(transition, phase, bytesDirect + bytesRelayed);
+  for (const peer of membersOf(inForce)) {
+    const own = evidence.get(peer);
+    send(transition, [peer], own ? { ...message, evidence: own } : message);
+  }
   if (settleDisputes(transition, phase) || dismissLate(transition, late)) return;
   boundary(transition);
 }

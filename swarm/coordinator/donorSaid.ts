@@ -2,7 +2,7 @@
  * What a donor says, judged against the state. A word about an older epoch or step was true when it was said and is
  * passed over; a word that nobody can have asked for is a broken page, which is refused.
  */
-import { assertNever, invariant, type PeerId } from '../base.ts';
+import { assertNever, given, invariant, type PeerId } from '../base.ts';
 import { badState, dismiss, faulty, linkLost } from './blame.ts';
 import { evaluationProblem, reportProblem } from './bounds.ts';
 import { takeUpload } from './checkpoint.ts';
@@ -24,7 +24,8 @@ import { warmed } from './warmUp.ts';
 
 type Said<Type extends DonorMessage['type']> = Extract<DonorMessage, { type: Type }>;
 
-export function donorSaid(transition: Transition, peer: PeerId, message: DonorMessage) {
+/** `chance`: that came with it. */
+export function donorSaid(transition: Transition, peer: PeerId, message: DonorMessage, chance?: number) {
   const donor = donorOf(transition, peer);
   // Forgotten a moment ago; its connection is about to close.
   if (donor === undefined) return;
@@ -38,7 +39,7 @@ export function donorSaid(transition: Transition, peer: PeerId, message: DonorMe
       if (!warmed(transition, peer, message.number)) reject(transition, peer, 'it was warm for a plan unasked');
       return;
     case 'report':
-      return onReport(transition, peer, message);
+      return onReport(transition, peer, message, chance);
     case 'heartbeat':
       return onHeartbeat(transition, peer, message);
     case 'evaluated':
@@ -83,7 +84,7 @@ function onReady(transition: Transition, peer: PeerId, { epoch }: Said<'ready'>)
   if (waitingFor.length === 0) arrived(transition);
 }
 
-function onReport(transition: Transition, peer: PeerId, message: Said<'report'>) {
+function onReport(transition: Transition, peer: PeerId, message: Said<'report'>, chance?: number) {
   const inForce = planFor(transition, peer, message.epoch);
   const { phase, committedSteps } = transition.state;
   if (inForce === 'old') return;
@@ -96,7 +97,7 @@ function onReport(transition: Transition, peer: PeerId, message: Said<'report'>)
   const bounds = { ...inForce, targets: stepTargets(transition.state.config), elapsedMs };
   const problem = duties ? reportProblem(duties, message, bounds) : null;
   if (problem !== null) return faulty(transition, peer, problem);
-  const after = { ...phase, reports: [...phase.reports, { peer, report: message }] };
+  const after = { ...phase, reports: [...phase.reports, { peer, report: message, ...given({ chance }) }] };
   change(transition, { phase: after });
   considerCommit(transition, after);
 }

@@ -6,7 +6,7 @@
 import type { PeerId, Range } from '../base.ts';
 import type { Free } from '../islands/giving.ts';
 import type { CopyWord } from '../messages/checkpointWords.ts';
-import type { LastCommit, PeerMessage, ServerMessage } from '../messages/messages.ts';
+import type { LastCommit, PeerMessage, ReportMessage, ServerMessage } from '../messages/messages.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import type { RefusalReason } from '../messages/refusals.ts';
 import type { Adapter } from '../model/adapter.ts';
@@ -188,7 +188,8 @@ export type CoordinatorEvent =
     }
   /** Its connection closed, or it was silent for too long. */
   | { readonly type: 'donorGone'; readonly peer: PeerId; readonly detail: string }
-  | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DonorMessage }
+  /** `chance`: with a report, a whole number that nobody could know before; absent: nothing is audited. */
+  | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DonorMessage; readonly chance?: number }
   | { readonly type: 'operatorSaid'; readonly command: OperatorCommand }
   /** Back to a kept checkpoint: by the operator, or as a newer one does not load. `earned`: each step from there on. */
   | {
@@ -242,6 +243,18 @@ export type CoordinatorEvent =
       CopyComparison,
       'islands' | 'uploadedHash' | 'copy'
     >)
+  /** All that this donor owes of an audit has come. */
+  | { readonly type: 'evidenceIn'; readonly audit: number; readonly peer: PeerId }
+  /** What an audit came to. broken: what this peer uploaded is not what it had committed to. */
+  | {
+      readonly type: 'audited';
+      readonly audit: number;
+      readonly found:
+        | { readonly result: 'agrees' }
+        | ({ readonly result: 'differs'; readonly evidence: string } & Pick<AuditedItem, 'microBatch' | 'direction'>)
+        | { readonly result: 'void'; readonly reason: string }
+        | { readonly result: 'broken'; readonly peer: PeerId };
+    }
   /** What `planWanted` with this number asked for; null: nobody asked, but the plan in force was looked at again. */
   | { readonly type: 'planned'; readonly ask: number | null; readonly answer: PlanAnswer }
   /** The time `nextDeadline` is here. An early tick does nothing. */
@@ -361,6 +374,26 @@ export interface StoredShard {
   readonly islands?: readonly number[];
 }
 
+/** What an audit looks at: one micro-batch's way through a stage. */
+interface AuditedItem {
+  readonly step: number;
+  readonly stage: number;
+  /** Null: it is of all, in the gradient sums. */
+  readonly microBatch: number | null;
+  readonly direction: 'F' | 'B';
+}
+
+export interface Conviction {
+  readonly peer: PeerId;
+  /** The step then being done. */
+  readonly atStep: number;
+  readonly item: AuditedItem;
+  /** From this step on all is undone that the donor had a part in. */
+  readonly firstStep: number;
+  /** One sentence. */
+  readonly evidence: string;
+}
+
 /** Performed by the shell in order, each done before the next: what was answered is then always stored. */
 export type Effect =
   | { readonly type: 'send'; readonly to: PeerId; readonly message: ServerMessage }
@@ -418,6 +451,29 @@ export type Effect =
   /** `snapshot(state, now)` would show something new. At most one, the last effect of an event. */
   | { readonly type: 'publish' }
   | { readonly type: 'finished' }
+  /**
+   * What a member did in a step is to be done again, out of the evidence that donors are about to upload: answered by
+   * `evidenceIn` of each, then by `audited`. Answers that come after it is given up are passed over.
+   */
+  | {
+      readonly type: 'audit';
+      readonly audit: number;
+      readonly epoch: number;
+      readonly step: number;
+      readonly stage: number;
+      readonly peer: PeerId;
+      /** Of each piece, in the order of `evidenceOf`, what both ends said of it; null: one alone has it. */
+      readonly digests: readonly (string | null)[];
+      /** As the member reported them. */
+      readonly losses: ReportMessage['losses'];
+      /** As the member computes. */
+      readonly compute: Compute;
+      readonly lossScale: number;
+      /** Rows of the step that count. */
+      readonly counted: number;
+    }
+  /** Its credit is void, and the run is to be sent back to the newest checkpoint at or before `firstStep`. */
+  | ({ readonly type: 'convicted' } & Conviction)
   /** After `stop`: no step is in progress, and what is committed is saved. */
   | { readonly type: 'stopped' }
   | { readonly type: 'log'; readonly level: 'info' | 'warn'; readonly text: string };

@@ -3,9 +3,12 @@ import { invariant } from '../base.ts';
 import type { StateSource } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { type Plan, placesChanged } from '../plan/plan.ts';
+import { committedPassages } from '../ways/evidence.ts';
+import type { Passage } from '../ways/passage.ts';
+import { isAudited } from './audits.ts';
 import { trafficBytes } from './bounds.ts';
 import { allowedFor, baseAllowedMs } from './deadlines.ts';
-import type { Predicted } from './events.ts';
+import type { CoordinatorConfig, Predicted } from './events.ts';
 import { fillingOf, lateKey } from './filling.ts';
 import { watchedFrom } from './progress.ts';
 import { leftBehind, withStale } from './replicas.ts';
@@ -44,7 +47,7 @@ export const newlyInForce = (
   predicted: Predicted | null = null,
 ): Omit<PlanInForce, 'epoch'> => ({
   plan,
-  duties: dutiesOf(acceptedModel(config), plan),
+  duties: dutiesOf(acceptedModel(config), plan, committedIn(config, plan)),
   slowestMs: null,
   fastestMs: null,
   lacking: [],
@@ -55,6 +58,13 @@ export const newlyInForce = (
   isChecked: doubt !== null,
   trafficBytes: trafficBytes(config, plan),
 });
+
+function committedIn(config: CoordinatorConfig, plan: Plan): readonly Passage[] | undefined {
+  const { batch, wire } = config;
+  return isAudited(config, plan)
+    ? committedPassages(acceptedModel(config), plan, { sequence: batch.sequence, wire })
+    : undefined;
+}
 
 /** Everyone who has a part in it is told of the new epoch, and from whom it has the state. */
 export function prepare(
@@ -98,6 +108,7 @@ export function prepare(
   log(transition, 'info', `Plan ${epoch} with ${donors}, from step ${step + 1} on: ${reason}.`);
   const told: StateSource = from.from === 'peers' && filling ? { ...from, late: true } : from;
   const check = inForce.isChecked ? ({ check: true } as const) : {};
+  const audited = isAudited(config, inForce.plan) ? ({ audited: true } as const) : {};
   const met = config.own === undefined ? {} : { met: transition.state.met };
   const message = {
     type: 'prepare',
@@ -108,6 +119,7 @@ export function prepare(
     plan: inForce.plan,
     ...met,
     ...check,
+    ...audited,
   } as const;
   for (const peer of involved) {
     const others = relayed.flatMap((pair) => (pair.includes(peer) ? pair.filter((other) => other !== peer) : []));

@@ -7,6 +7,7 @@
 import type { PeerId } from '../base.ts';
 import { isMeeting, isRecorded } from '../islands/rounds.ts';
 import { peers } from '../plan/plan.ts';
+import { auditsSentence } from './audits.ts';
 import {
   awaitedCheckpoint,
   expectCheckpoint,
@@ -184,7 +185,7 @@ export function planAnew(transition: Transition, reason: string, among: Among = 
   rollBack(transition, hasBegun ? reason : 'the server started again from its store');
   release(transition, new Set());
   const { state } = transition;
-  if (isDone(state)) return finish(transition);
+  if (isDone(state)) return areAudited(state) ? finish(transition) : wait(transition, { of: 'audits' });
   if (state.operator === 'stop') return stopNow(transition);
   if (state.operator === 'pause') return change(transition, { phase: { name: 'paused' }, proposal: null });
   if (state.gathering === 'open') {
@@ -277,8 +278,9 @@ function finish(transition: Transition) {
   if (transition.state.config.own !== undefined) return endGroup(transition, 'over', 'every step is done');
   change(transition, { phase: { name: 'finished' } });
   release(transition, new Set());
-  const { donors, operator, committedSteps } = transition.state;
+  const { donors, operator, committedSteps, audits } = transition.state;
   log(transition, 'info', `The run is finished after ${committedSteps} steps.`);
+  if (audits && audits.drawn > 0) log(transition, 'info', auditsSentence(audits));
   send(
     transition,
     donors.map(({ peer }) => peer),
@@ -311,17 +313,18 @@ export function tryAgain(transition: Transition, reason: string, isChecked = fal
 export function boundary(transition: Transition) {
   const { state } = transition;
   const inForce = planInForce(state);
-  if (isDone(state)) return finish(transition);
+  const isOver = areAllCommitted(state);
+  if (isDone(state) && areAudited(state)) return finish(transition);
   const stop = interruption(state);
   const saved = state.newestCheckpointStep === state.committedSteps;
   const saving = state.pending.some(({ step }) => step === state.committedSteps);
   if (inForce === null) return planAnew(transition, 'no plan is in force');
+  if (isDone(state)) return change(transition, { phase: { name: 'holding', inForce, awaits: 'audits' } });
   takeIn(transition, inForce);
   // Another plan would begin at values that nobody has until the meeting is over.
   if ((stop !== null || isCopiedAnew(state)) && state.outcome === 'awaited') return awaitGroups(transition, inForce);
-  // After the last step there is nothing to plan for, only to save.
-  const isOver = areAllCommitted(state);
   if (state.isSavedFirst && !saved) return save(transition, inForce);
+  // After the last step there is nothing to plan for, only to save.
   const successor = isOver ? null : stop?.successor;
   if (stop !== null && successor) return handOver(transition, inForce, successor, stop.reason);
   if (stop !== null && saved) return planAnew(transition, stop.reason);
@@ -338,6 +341,9 @@ export function boundary(transition: Transition) {
   if (!isOver && next !== null) return train(transition, inForce, next);
   save(transition, inForce);
 }
+
+/** No audit is under way. */
+const areAudited = ({ audits }: CoordinatorState): boolean => (audits?.pending.length ?? 0) === 0;
 
 function awaitGroups(transition: Transition, inForce: PlanInForce) {
   change(transition, { phase: { name: 'holding', inForce, awaits: 'groups' } });

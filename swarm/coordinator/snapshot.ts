@@ -81,7 +81,7 @@ function shownPhase(phase: CoordinatorState['phase']): Snapshot['phase'] {
   // A meeting is a part of the training, as a step is.
   if (isMeeting({ phase })) return 'training';
   // The next step waits for the save before: nothing is prepared anew.
-  if (name === 'holding' && phase.awaits === 'checkpoint') return 'saving';
+  if (name === 'holding' && (phase.awaits === 'checkpoint' || phase.awaits === 'audits')) return 'saving';
   if (name === 'stopped' || name === 'diverged') return 'paused';
   if (name === 'returning') return 'waiting';
   return name === 'holding' || name === 'planning' ? 'preparing' : name;
@@ -152,6 +152,7 @@ function sentence(state: CoordinatorState): string {
       return `Working out who does what, for ${counted(offerOf(state).length, 'donor')}, before step ${groupedText(committedSteps + 1)}.${then}`;
     case 'holding':
       if (isMeeting(state)) return `The islands meet.${then}`;
+      if (phase.awaits === 'audits') return AUDITS_TEXT;
       if (phase.awaits === 'checkpoint')
         return `Finishing a save before step ${groupedText(committedSteps + 1)}.${then}`;
       return `Waiting a moment for a donor that is joining, before step ${groupedText(committedSteps + 1)}.${then}`;
@@ -185,6 +186,8 @@ function stepText(state: CoordinatorState, step: number): string {
   return `island ${island.number + 1} in round ${groupedText(round + 1)}, step ${groupedText(island.innerStep + 1)}${all}`;
 }
 
+const AUDITS_TEXT = 'Every step is done. Checking the last of what donors computed.';
+
 const trainingText = (donors: number): string => `${counted(donors, 'donor')} ${donors === 1 ? 'is' : 'are'} training`;
 
 function waitingSentence(lack: Lack): string {
@@ -199,6 +202,8 @@ function waitingSentence(lack: Lack): string {
       return `No plan for these donors: ${lack.reason}`;
     case 'state':
       return `No checkpoint loads: ${lack.reason}.`;
+    case 'audits':
+      return AUDITS_TEXT;
     case 'groups':
       return `Waiting for the other groups: ${lack.reason}.`;
     default:

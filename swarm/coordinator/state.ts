@@ -11,6 +11,7 @@ import type { Filling } from '../plan/lateCopies.ts';
 import type { LedgerEntry } from '../plan/ledger.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import type { LossScale } from '../precision.ts';
+import type { Audits } from './audits.ts';
 import type { Pace, Seen } from './deadlines.ts';
 import type {
   CoordinatorConfig,
@@ -68,6 +69,8 @@ export interface Duties {
   readonly replicated: Readonly<Record<string, number>>;
   /** Slices that it sends of other shards that have a replica. */
   readonly sends: number;
+  /** Under a plan that is audited: so many tensors it commits to. Absent: none. */
+  readonly commits?: number;
 }
 
 /** A replica that is not known to have what its primary has. */
@@ -131,6 +134,8 @@ export interface WarmingUp {
 interface Reported {
   readonly peer: PeerId;
   readonly report: ReportMessage;
+  /** That came with it. */
+  readonly chance?: number;
 }
 
 /** What members say by heartbeats, where something takes long, and when that is looked at. */
@@ -171,9 +176,9 @@ export interface Saving extends Watched {
 type Holding =
   /**
    * newcomer: until a donor that is about to come is here: the last step is to be its own too. groups: until all groups have
-   * come as far, to their meeting or with what they save of it.
+   * come as far, to their meeting or with what they save of it. audits: all is done, until the last ones are over.
    */
-  | { readonly name: 'holding'; readonly inForce: PlanInForce; readonly awaits: 'newcomer' | 'groups' }
+  | { readonly name: 'holding'; readonly inForce: PlanInForce; readonly awaits: 'newcomer' | 'groups' | 'audits' }
   | AwaitingCheckpoint;
 
 /** Until a checkpoint on its way is whole: so much at most may be lost. */
@@ -223,6 +228,8 @@ export type Lack =
   | { readonly of: 'plan'; readonly reason: string }
   /** No checkpoint loads. */
   | { readonly of: 'state'; readonly reason: string }
+  /** All is done, and the last audits are under way. */
+  | { readonly of: 'audits' }
   /**
    * This group of several is over, and what comes next is decided for all of them. over: once all are. lost, noPlan: now, as
    * its state is lost, or no plan can be made for its donors.
@@ -355,6 +362,8 @@ export interface CoordinatorState {
   readonly newestSteps: readonly { readonly tokens: number; readonly seconds: number }[];
   /** What was earned since the newest checkpoint, by step: a roll-back takes it back. */
   readonly unsaved: readonly Earned[];
+  /** Absent: nothing is audited. */
+  readonly audits?: Audits;
 }
 
 /** Before the gathering is over. */
@@ -365,10 +374,11 @@ export function expectedDonors({ config }: CoordinatorState): number {
 
 /** When the shell has to send `deadlineReached`, or null. */
 export function nextDeadline(state: CoordinatorState): number | null {
-  const { phase, warmingUp, donors, departures, visits } = state;
+  const { phase, warmingUp, donors, departures, visits, audits } = state;
   let next = ('deadline' in phase ? phase.deadline : null) ?? Number.POSITIVE_INFINITY;
   if ('lookAt' in phase) next = Math.min(next, phase.lookAt);
   if (departures !== null) next = Math.min(next, departures.untilMs);
+  for (const { deadline } of audits?.pending ?? []) next = Math.min(next, deadline);
   if (warmingUp !== null && warmingUp.waitingFor.length > 0) next = Math.min(next, warmingUp.deadline);
   for (const { asideUntilMs } of donors) if (asideUntilMs !== null) next = Math.min(next, asideUntilMs);
   if (mayLetIn(state) && donors.some(({ newcomer }) => newcomer?.waits)) next = Math.min(next, nextMayComeMs(visits));

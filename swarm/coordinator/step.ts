@@ -7,6 +7,7 @@ import { assertNever } from '../base.ts';
 import type { AdapterProfile } from '../messages/profile.ts';
 import { allSaved, cameOf, given, met } from './allGroups.ts';
 import { ask, departed, planned } from './asking.ts';
+import { audited, evidenceIn, lateAudits, settleAudits } from './auditing.ts';
 import { savedScale } from './beginning.ts';
 import { dismiss } from './blame.ts';
 import { awaitedCheckpoint, copyCompared, pendingNow, silentUploads, uploading, uploadsMissing } from './checkpoint.ts';
@@ -50,6 +51,7 @@ export function step(
   if (before.phase.name === 'stopped') whileStopped(transition, event);
   else {
     handle(transition, event);
+    settleAudits(transition);
     considerReturn(transition);
     letIn(transition);
     ask(transition);
@@ -89,7 +91,7 @@ function handle(transition: Transition, event: CoordinatorEvent) {
     case 'donorGone':
       return gone(transition, event);
     case 'donorSaid':
-      return donorSaid(transition, event.peer, event.message);
+      return donorSaid(transition, event.peer, event.message, event.chance);
     case 'operatorSaid':
       return operatorSaid(transition, event.command);
     case 'sentBack':
@@ -128,6 +130,10 @@ function handle(transition: Transition, event: CoordinatorEvent) {
     case 'failedMeeting':
       dismiss(transition, event.peers, event.reason, event.areLate ? 'tooLate' : 'faulty');
       return planOn(transition, event.reason);
+    case 'evidenceIn':
+      return evidenceIn(transition, event);
+    case 'audited':
+      return audited(transition, event);
     case 'planned':
       return planned(transition, event.ask, event.answer);
     case 'deadlineReached':
@@ -234,6 +240,7 @@ function expire(transition: Transition) {
   if ('deadline' in phase && phase.deadline !== null && transition.now >= phase.deadline) expirePhase(transition);
   else if ('lookAt' in phase && transition.now >= phase.lookAt) look(transition, phase);
   lateToWarmUp(transition);
+  lateAudits(transition);
   bringBack(transition);
 }
 

@@ -7,6 +7,8 @@ import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import type { Model } from '../model/model.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { comparedShards, onlySent } from '../ways/compared.ts';
+import { committedBy } from '../ways/evidence.ts';
+import type { Passage } from '../ways/passage.ts';
 import { differInSquares } from './bounds.ts';
 import { fillingPeers } from './filling.ts';
 import { areSame, staleOf, wordsOf } from './replicas.ts';
@@ -15,7 +17,8 @@ import { type Duties, keeperKey, type PlanInForce, shardKey } from './state.ts';
 /** torch.nn.utils.clip_grad_norm_ adds it too: a norm of 0 divides nothing by 0. */
 const CLIP_EPSILON = 1e-6;
 
-export function dutiesOf(model: Model, plan: Plan): Duties[] {
+/** `committed`: what members commit to; absent: nothing. */
+export function dutiesOf(model: Model, plan: Plan, committed?: readonly Passage[]): Duties[] {
   const last = at(plan.stages, plan.stages.length - 1).members;
   const shards = plan.state.flatMap(({ block, shards }) =>
     shards.map(({ peer, replicas, range }) => ({ peer, replicas, key: shardKey(block, range) })),
@@ -32,6 +35,7 @@ export function dutiesOf(model: Model, plan: Plan): Duties[] {
       ),
     ),
     sends: onlySent(compared, peer).length,
+    ...(committed && { commits: committedBy(committed, peer).length }),
   }));
 }
 

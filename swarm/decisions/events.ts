@@ -3,7 +3,7 @@ import type { GroupsFound, GroupsProblem } from '../autoplan/groupsAnew.ts';
 import type { PlanningConfig } from '../autoplan/knownDonors.ts';
 import type { PeerProfile } from '../autoplan/peerProfile.ts';
 import type { Found, ReplannerEvent } from '../autoplan/replannerState.ts';
-import type { PeerId, Result } from '../base.ts';
+import { given, type PeerId, type Result } from '../base.ts';
 import type { CoordinatorConfig, CoordinatorEvent, DonorMessage, StartState } from '../coordinator/events.ts';
 import type { Limits } from '../limits.ts';
 import type { MetMessage, PeerMessage } from '../messages/messages.ts';
@@ -53,7 +53,8 @@ export type DecisionEvent =
       /** It proved that it was here before the server began; absent: it did not. */
       readonly wasHere?: true;
     }
-  | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage }
+  /** `chance`: as in `CoordinatorEvent`. */
+  | { readonly type: 'donorSaid'; readonly peer: PeerId; readonly message: DecisiveMessage; readonly chance?: number }
   /** The answer to the effect `search`. */
   | { readonly type: 'searched'; readonly search: number; readonly found: Found }
   /** The answer to the effect `searchGroups`. */
@@ -114,8 +115,8 @@ export function forCoordinator(event: ToldEvent): CoordinatorEvent | null {
       };
     }
     case 'donorSaid': {
-      const { type, peer, message } = event;
-      return isForOthers(message) ? null : { type, peer, message };
+      const { type, peer, message, chance } = event;
+      return isForOthers(message) ? null : { type, peer, message, ...given({ chance }) };
     }
     case 'searched':
     case 'groupsFound':

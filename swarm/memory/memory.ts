@@ -8,7 +8,7 @@
  */
 import { got, overlap, type PeerId, type Range } from '../base.ts';
 import { packetBytes } from '../islands/packet.ts';
-import { type Arena, arena, arenaOfUse, SLICE_ELEMENTS, slices, standingArena } from '../model/layout.ts';
+import { type Arena, arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { matricesOf, updatedParts } from '../model/matrices.ts';
 import {
   type Block,
@@ -51,7 +51,7 @@ import {
   WIRE_ENCODINGS,
   type WireEncoding,
 } from '../wire.ts';
-import { adapterBuffers, standingName } from './adapterMemory.ts';
+import { adapterBuffers, standingBuffers } from './adapterMemory.ts';
 import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
 
 /** What counts the passes of the shards of a peer with one stage: a buffer of four, and a word of each of three readings. */
@@ -119,8 +119,7 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
   const { gathered } = size;
   for (const use of gathered ? wholeUses(model, layers) : uses) push(use.block, arenaOfUse(model, use, compute).floats);
   if (gathered) for (const [name, floats] of gatheredPlaces(model, layers, gathered, compute)) push(name, floats);
-  for (const use of stands)
-    specs.push(keepInParts(compute, standingName(use.block), standingArena(model, use, compute).floats, bound));
+  specs.push(...standingBuffers(model, layers, bound, compute));
   const largestOf = (use: BlockUse, { elements }: Block): number =>
     slices(use, [0, elements]).reduce((most, [from, to]) => Math.max(most, to - from), 1);
   for (const use of uses) largestSlice = Math.max(largestSlice, largestOf(use, block(model, use.block)));

@@ -157,6 +157,8 @@ export const peerMessageSchema = z.discriminatedUnion('type', [
     shards: z.array(shardReport).max(65_536),
     /** Of each slice that it sent of other shards that have a replica, in the plan's order. Absent: there are none. */
     sent: z.array(digest).max(65_536).optional(),
+    /** Under a plan that is audited: of each activation, gradient and slice that it sent or got, in the plan's order. */
+    committed: z.array(digest).max(65_536).optional(),
     bytesDirect: bytes,
     bytesRelayed: bytes,
     spans: z.array(spanSchema).max(MOST_SPANS),
@@ -304,6 +306,8 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     met: count.optional(),
     /** Look at every tensor that comes or is made, and say which was the first that is not sound. */
     check: z.literal(true).optional(),
+    /** Say digests of what is sent and got with each report, and keep a step's streams until it is committed. */
+    audited: z.literal(true).optional(),
     /** With these the tensors go through the server. */
     relayed: z.array(peer).optional(),
   }),
@@ -330,6 +334,11 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     /** Upload the shards after this update, as checkpoint `step + 1`. */
     checkpoint: z.boolean(),
     excused,
+    /** Before this update: upload what it has of the evidence of each of these audits. */
+    evidence: z
+      .array(z.object({ audit: count, stage: count, peer }))
+      .max(1_024)
+      .optional(),
   }),
   /** Upload the shards as they stand at this boundary, as checkpoint `step`: what the commit asked for went with a donor. */
   z.object({ type: z.literal('save'), epoch: count, step: count, excused }),

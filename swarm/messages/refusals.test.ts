@@ -2,9 +2,9 @@ import { expect, test } from 'vitest';
 import { seededRandom } from '../base.ts';
 import { REFUSAL_REASONS, retrySeconds } from './refusals.ts';
 
-test('[SV32] final is what cannot change: protocol, invitation, a block', () => {
+test('[SV32] final is what cannot change: protocol, invitation, a block, a conviction', () => {
   const isFinal = REFUSAL_REASONS.filter((reason) => retrySeconds(reason, () => 0) === null);
-  expect(isFinal.toSorted()).toEqual(['blocked', 'notInvited', 'wrongProtocol']);
+  expect(isFinal.toSorted()).toEqual(['blocked', 'convicted', 'notInvited', 'wrongProtocol']);
 });
 
 test('[SV32] a thousand who are refused in one moment come back spread over half a minute', () => {

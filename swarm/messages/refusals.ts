@@ -13,6 +13,7 @@ export const REFUSAL_REASONS = [
   'runFinished',
   'tooLate',
   'faulty',
+  'convicted',
   'unhandled',
   'letGo',
   'blocked',
@@ -27,6 +28,7 @@ export const AT_FAULT: ReadonlySet<RefusalReason> = new Set<RefusalReason>([
 /** After how many seconds it may be otherwise; null: never, whoever asks again is refused again. */
 const LATER_SECONDS: Readonly<Record<RefusalReason, number | null>> = {
   wrongProtocol: null,
+  convicted: null,
   notInvited: null,
   blocked: null,
   serverFull: 30,
@@ -62,5 +64,7 @@ export const REFUSAL_SENTENCES: Readonly<Record<RefusalReason, string>> = {
   letGo: 'The operator has let your GPU go for now.',
   blocked: 'Whoever runs this server has blocked this network address, so your GPU can’t join.',
   unhandled: 'The server ran into an error with this page.',
+  convicted:
+    'Part of this page’s work was done again and came out differently, so none of it counts. Update your browser and your graphics driver, and see that the GPU doesn’t overheat.',
   faulty: 'This page couldn’t do its part of the work.',
 };

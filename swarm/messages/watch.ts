@@ -78,6 +78,8 @@ const happenedSchema = z.discriminatedUnion('kind', [
     about: name.optional(),
     detail: words,
   }),
+  /** What it did came out differently where it was done again; from `firstStep` on all is undone. */
+  z.object({ kind: z.literal('convicted'), peer: name, stage: count, firstStep: count, evidence: words }),
   z.object({ kind: z.literal('finished') }),
   z.object({ kind: z.literal('failed') }),
   /** `session`: a name of the operator's session. */

@@ -17,6 +17,7 @@ import {
   layerBlock,
   type Model,
   type Operation,
+  type PackedBase,
   type TensorRow,
 } from './model.ts';
 
@@ -26,6 +27,8 @@ export interface Adapter {
   /** Last parts of the names of linear modules: `q_proj`, `c_attn`, `lm_head`. */
   readonly targets: readonly string[];
   readonly rslora: boolean;
+  /** How donors keep what stands; absent: as floats. */
+  readonly base?: PackedBase;
 }
 
 type Linear = Extract<Operation, { op: 'linear' }>;
@@ -62,6 +65,7 @@ export function adapterModel(model: Model, adapter: Adapter): Result<Model> {
     ...model,
     blocks,
     standing: model.blocks,
+    ...(adapter.base && { base: adapter.base }),
     layer: (index) => adapted(layerBlock(index), model.layer(index)),
     head: adapted('head', model.head),
   });

@@ -6,12 +6,22 @@
  */
 import { invariant, overlap, type Range } from '../base.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
-import { type Block, type BlockUse, block, type Model, standingBlock, type TensorSpec } from './model.ts';
+import { INT8_BLOCK, INT8_BLOCK_WORDS } from '../wire.ts';
+import {
+  type Block,
+  type BlockUse,
+  block,
+  type Model,
+  type PackedBase,
+  standingBlock,
+  type TensorSpec,
+} from './model.ts';
 
 const ALIGNMENT_FLOATS = 64;
 const BINDING_BYTES = 4 * ALIGNMENT_FLOATS;
 /** Elements between places where a binding may begin, in a buffer of floats or of halves. */
-export const alignmentOf = (compute: Compute = 'f32'): number => BINDING_BYTES / ELEMENT_BYTES[compute];
+export const alignmentOf = (kept: Compute | PackedBase = 'f32'): number =>
+  kept === 'int8' ? INT8_BLOCK * ALIGNMENT_FLOATS : BINDING_BYTES / ELEMENT_BYTES[kept];
 /** The longest piece of a block that travels as one tensor frame sequence, or is read back at once. */
 export const SLICE_ELEMENTS = 1_048_576;
 
@@ -40,8 +50,8 @@ export interface Arena {
 }
 
 /** The arena of some ranges of a block (a whole block, a tied head's token table, a shard). */
-export function arena(source: Block, ranges: readonly Range[], compute?: Compute): Arena {
-  const alignment = alignmentOf(compute);
+export function arena(source: Block, ranges: readonly Range[], kept?: Compute | PackedBase): Arena {
+  const alignment = alignmentOf(kept);
   const segments: Segment[] = [];
   let end = 0;
   const aligned = (): number => Math.ceil(end / alignment) * alignment;
@@ -112,6 +122,39 @@ export function slices(use: BlockUse, shard: Range): Range[] {
 export const arenaOfUse = (model: Model, use: BlockUse, compute?: Compute): Arena =>
   arena(block(model, use.block), use.ranges, compute);
 
-/** The same of a block that stands. */
-export const standingArena = (model: Model, use: BlockUse, compute?: Compute): Arena =>
-  arena(standingBlock(model, use.block), use.ranges, compute);
+/** A buffer of a block that stands. */
+export interface StandingPart {
+  readonly name: string;
+  readonly arena: Arena;
+  /** How it lies there; null: as values that are computed with. */
+  readonly packed: PackedBase | null;
+}
+
+/** What a stage's use of a block that stands lies in: vectors as they are computed with, matrices as the base is kept. */
+export function standingParts(
+  model: Model,
+  { block: name, ranges }: BlockUse,
+  compute: Compute = 'f32',
+): StandingPart[] {
+  const base = compute === 'f32' ? (model.base ?? null) : null;
+  const source = standingBlock(model, name);
+  const part = (packed: PackedBase | null): StandingPart => {
+    const isIts = (tensor: TensorSpec): boolean => (isPackedAs(tensor, base) ? base : null) === packed;
+    const tensors = source.tensors.filter(isIts);
+    return {
+      name: `${packed === null ? 'standing' : 'packed'}/${name}`,
+      arena: arena({ ...source, tensors }, ranges, packed ?? compute),
+      packed,
+    };
+  };
+  const parts = base === null ? [part(null)] : [part(null), part(base)];
+  return parts.filter(({ arena: { floats } }) => floats > 0);
+}
+
+/** Matrices alone; as codes those whose rows are whole blocks: then the blocks of the flat tensor are those of its rows. */
+const isPackedAs = ({ shape }: TensorSpec, base: PackedBase | null): boolean =>
+  shape.length > 1 && (base === 'f16' || (base === 'int8' && (shape.at(-1) ?? 1) % INT8_BLOCK === 0));
+
+/** Floats that so many elements take. */
+export const packedFloats = (elements: number, packed: PackedBase): number =>
+  packed === 'f16' ? elements / 2 : (elements / INT8_BLOCK) * INT8_BLOCK_WORDS;

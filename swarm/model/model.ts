@@ -165,6 +165,9 @@ export interface RotaryTurns {
   readonly frequencies: readonly number[];
 }
 
+/** How matrices that stand may be kept: halves, or int8 codes in WI4's blocks. */
+export type PackedBase = 'f16' | 'int8';
+
 /** Rows of the embedding, of each layer, of the head. Each layer's first input and the last row's output are `x`-like [N, C]. */
 interface ModelRows {
   readonly embedding: readonly Operation[];
@@ -190,6 +193,8 @@ export interface Model extends ModelRows {
   readonly blocks: readonly Block[];
   /** The family's own blocks, all of them, where an adapter alone is trained and nothing updates these; absent: there are none. */
   readonly standing?: readonly Block[];
+  /** How matrices that stand are kept where computing is in float32; absent: as floats. */
+  readonly base?: PackedBase;
 }
 
 /** The id of which the embedding's row gets no gradient from the input; from a tied head it does. */

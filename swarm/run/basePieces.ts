@@ -5,16 +5,7 @@
  */
 import { invariant, overlap, type Range, type Result, refusal, success } from '../base.ts';
 import type { Block, BlockName, TensorSpec } from '../model/model.ts';
-import {
-  INT8_BLOCK,
-  INT8_BLOCK_WORDS,
-  int8Code,
-  int8Scale,
-  packedBytes,
-  packedWords,
-  roundToEven,
-  unpackedInt8,
-} from '../wire.ts';
+import { int8Scale, packedBytes, packedWords, packInt8, roundToEven, unpackedInt8 } from '../wire.ts';
 import type { BaseEncoding } from './runFile.ts';
 
 /** Of one block: the SHA-256 of each piece, in order. */
@@ -79,7 +70,7 @@ export function encodePiece(
     const [own, into] = [values.subarray(from, to), words.subarray(at, at + packedWords(as, to - from))];
     at += into.length;
     if (as === 'f32') new Float32Array(into.buffer, into.byteOffset, into.length).set(own);
-    else if (as === 'int8') packInt8(own, into);
+    else if (as === 'int8') packInt8(own, into, int8Scale);
     else {
       const index = packHalves(own, into);
       if (index !== null)
@@ -111,17 +102,6 @@ export function decodePiece(
   }
   invariant(4 * at === bytes.byteLength, `a piece of ${block.name} has ${bytes.byteLength} bytes`);
   return values;
-}
-
-function packInt8(values: Float32Array, into: Uint32Array): void {
-  const scales = new Float32Array(into.buffer, into.byteOffset, into.length);
-  const codes = new Int8Array(into.buffer, into.byteOffset, into.byteLength);
-  for (let start = 0, word = 0; start < values.length; start += INT8_BLOCK, word += INT8_BLOCK_WORDS) {
-    const own = values.subarray(start, start + INT8_BLOCK);
-    const scale = int8Scale(own);
-    scales[word] = scale;
-    for (const [i, value] of own.entries()) codes[4 * (word + 1) + i] = int8Code(value, scale);
-  }
 }
 
 /** Answers with the first element that no half can hold; null: all are held. */

@@ -95,40 +95,42 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile, own: OwnText = 
     return refusal(
       `a text of your own is read as bytes, and the weights of ${source.name} were trained on other tokens: choose new weights`,
     );
+  const adapted = draft.model === 'same' ? adaptedAs(source, seed) : null;
+  if (adapted !== null && source.model.vocab_size !== vocabulary)
+    return refusal(
+      `a text of your own is read as bytes, and the weights of ${source.name} that its adapter leaves as they are know other tokens: bring examples, or choose a model of the list`,
+    );
   const model =
     draft.model === 'same'
       ? withVocabulary(source.model, vocabulary)
       : presetConfig(draft.model, vocabulary, sequenceLength);
-  const { optimizer, adapter, base } = source.train;
-  const isAdapted = adapter !== undefined && draft.model === 'same';
-  if (isAdapted && source.model.vocab_size !== vocabulary)
-    return refusal(
-      `a text of your own is read as bytes, and the base of ${source.name} reads other tokens: choose its own text, or another model`,
-    );
+  const { optimizer } = source.train;
   const file = {
-    ...{ name, model, init: { seed }, precision: source.precision },
+    ...{ name, model, init: adapted === null ? { seed } : source.init, precision: source.precision },
     data: { ...(text === null ? source.data : dataOf(text, own, draft.packing)), seed },
     evaluation: text === null ? source.evaluation : { files: [heldOutOf(text)], everySteps: draft.checkpointEvery },
     train: {
       ...{ steps, globalBatchSize, sequenceLength, gradientClipNorm: source.train.gradientClipNorm },
       optimizer: { ...optimizer, learningRate: draft.learningRate },
       schedule: { type: draft.schedule, warmupSteps },
-      // Its base stands for this one too; the adapter is a checkpoint's, or a new one.
-      ...(isAdapted && { base, adapter: newAdapter(adapter, seed) }),
+      ...adapted,
     },
     checkpoint: { everySteps: draft.checkpointEvery },
   };
   return parseRunFile(file, 'the draft');
 }
 
+/** A new adapter like the source's on the same weights; null: every weight is trained. */
+function adaptedAs({ train: { adapter, base } }: RunFile, seed: number): object | null {
+  if (adapter === undefined) return null;
+  const { init: _, ...own } = adapter;
+  return { adapter: { ...own, seed }, base };
+}
+
 function dataOf(name: string, { format, tokenizer, chatTemplate }: OwnText, packing: boolean): object {
   const data = { files: [textFile(name, format)], tokenizer, order: 'shuffled' };
   if (format === 'text') return data;
   return { ...data, format, packing, ...(chatTemplate === undefined ? {} : { chatTemplate }) };
-}
-
-function newAdapter({ init: _, ...adapter }: NonNullable<RunFile['train']['adapter']>, seed: number) {
-  return { ...adapter, seed };
 }
 
 /** The same shape for other tokens: ids of the old ones mean nothing any more. */

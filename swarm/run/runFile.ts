@@ -387,7 +387,8 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
 /** The model as its optimizer trains it; with an adapter its own weights stand. */
 export function modelToTrain({ model: config, train }: Pick<RunFile, 'model' | 'train'>): Result<Model> {
   const whole = modelFromConfig(config);
-  const model = whole.ok && train.adapter ? adapterModel(whole.value, train.adapter) : whole;
+  const { adapter } = trainedAs(train);
+  const model = whole.ok && adapter ? adapterModel(whole.value, adapter) : whole;
   return model.ok ? success(trainedModel(model.value, train.optimizer.type)) : model;
 }
 
@@ -444,9 +445,15 @@ export function auditOf(
 export const trainedAs = ({
   optimizer,
   adapter: own,
-}: Pick<Train, 'optimizer' | 'adapter'>): { readonly optimizer?: 'muon'; readonly adapter?: Adapter } => ({
+  base = 'f32',
+}: Pick<Train, 'optimizer' | 'adapter' | 'base'>): { readonly optimizer?: 'muon'; readonly adapter?: Adapter } => ({
   ...(optimizer.type === 'muon' && { optimizer: optimizer.type }),
-  ...(own && { adapter: { rank: own.rank, alpha: own.alpha, targets: own.targets, rslora: own.rslora } }),
+  ...(own && {
+    adapter: {
+      ...{ rank: own.rank, alpha: own.alpha, targets: own.targets, rslora: own.rslora },
+      ...(base !== 'f32' && { base }),
+    },
+  }),
 });
 
 /** How its gradient sums and values travel; nothing: as floats. */

@@ -1,5 +1,6 @@
 /** For tests: what an honest donor answers, a pure function of what it is told and of its plan, the same at every step. */
 import { arrayOf, type PeerId, type Range } from '../base.ts';
+import { isAudited } from '../coordinator/audits.ts';
 import type { CoordinatorConfig, DonorMessage } from '../coordinator/events.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
@@ -9,6 +10,7 @@ import { STATE_KINDS } from '../plan/stateKinds.ts';
 import { uploaderOf } from '../plan/uploader.ts';
 import { SKETCH_SUMS } from '../run/stateSketch.ts';
 import { comparedShards, onlySent, sliceName } from '../ways/compared.ts';
+import { committedBy, committedPassages } from '../ways/evidence.ts';
 
 /** What a peer has to say under a plan: the same at every step. */
 interface Part {
@@ -22,8 +24,10 @@ interface Part {
     slices: readonly string[] | null;
   }[];
   readonly sent: readonly string[];
+  /** Names of what it commits to, under a plan that is audited. */
+  readonly committed: readonly string[];
 }
-type Run = Pick<CoordinatorConfig, 'model'>;
+type Run = Pick<CoordinatorConfig, 'model'> & Partial<Pick<CoordinatorConfig, 'audit' | 'batch' | 'wire' | 'train'>>;
 
 /** Where the hashes are the same nobody looks at them. */
 const NO_SUMS = { seed: 0, sums: STATE_KINDS.map(() => arrayOf(SKETCH_SUMS, () => 0)) };
@@ -53,14 +57,21 @@ function partOf(run: Run, peer: PeerId, plan: Plan): Part {
       }),
     ),
     sent: onlySent(compared, peer).map(sliceName),
+    committed: committedIn(run, plan, peer),
   };
   known.set(peer, part);
   return part;
 }
 
+function committedIn({ model, audit, batch, wire, train }: Run, plan: Plan, peer: PeerId): string[] {
+  if (!audit || !batch || !wire || !train || !isAudited({ audit, train }, plan)) return [];
+  const all = committedPassages(acceptedModel({ model, batch }), plan, { sequence: batch.sequence, wire });
+  return committedBy(all, peer).map(({ tensor }) => `${tensor.kind}${sliceName(tensor)}`);
+}
+
 /** What an honest donor says when it is told this, under the plan it was given last; null: nothing. */
 export function answer(run: Run, peer: PeerId, plan: Plan, message: ServerMessage): DonorMessage | null {
-  const { losses, shards, sent } = partOf(run, peer, plan);
+  const { losses, shards, sent, committed } = partOf(run, peer, plan);
   switch (message.type) {
     case 'prepare':
       // One who only hands over has no part in the new plan.
@@ -80,6 +91,7 @@ export function answer(run: Run, peer: PeerId, plan: Plan, message: ServerMessag
         losses: [...losses],
         shards: reported,
         ...(sent.length > 0 ? { sent: sent.map((slice) => honestDigest(step, slice)) } : {}),
+        ...(committed.length > 0 ? { committed: committed.map((name) => honestDigest(step, name)) } : {}),
         bytesDirect: peers(plan).length > 1 ? 7 : 0,
         bytesRelayed: 0,
         spans: [],

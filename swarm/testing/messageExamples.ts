@@ -67,6 +67,7 @@ export const PEER_EXAMPLES: readonly PeerMessage[] = [
     behind: { step: 0, spans: [{ action: 'MEET', start: 0, end: 1 }] },
     links: [LINK],
     turnErrors: [{ url: 'turn:t.example:3478', code: 401 }],
+    committed: [HASH.slice(0, 22)],
   },
   { type: 'probed', peer: B, roundTripMs: 3, bytesPerSecond: null },
   { type: 'evaluated', epoch: 1, step: 0, losses: LOSSES },
@@ -120,12 +121,16 @@ export const SERVER_EXAMPLES: readonly ServerMessage[] = [
   {
     ...{ type: 'prepare', epoch: 2, generation: 0, step: 2, plan: PLAN },
     source: { from: 'peers', epoch: 1, plan: PLAN },
+    audited: true,
   },
   { type: 'warm', number: 3, epoch: 2, step: 2, plan: PLAN },
   { type: 'start', epoch: 1, step: 2, counted: 57 },
   { type: 'evaluate', epoch: 1, step: 2 },
   { type: 'save', epoch: 1, step: 2, excused: [A] },
-  { type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },
+  {
+    ...{ type: 'committed', epoch: 1, step: 2, clipScale: 1, learningRate: 0.1, checkpoint: true },
+    evidence: [{ audit: 3, stage: 0, peer: A }],
+  },
   {
     ...{ type: 'meet', epoch: 1, round: 0, attempt: 2, steps: [2, 1], relayed: [B] },
     groups: [

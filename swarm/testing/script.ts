@@ -2,7 +2,7 @@
  * A rehearsal on a script: named donors, a clock that only moves when told, and a trace of effects as text, so that a
  * scenario reads as what was said and what was stored. Donors answer when `settle` lets them.
  */
-import { invariant, type PeerId, peerId, type Range } from '../base.ts';
+import { given, invariant, type PeerId, peerId, type Range } from '../base.ts';
 import type {
   CopyComparison,
   DonorMessage,
@@ -26,6 +26,8 @@ type Config = Parameters<typeof rehearsalTerms>[0];
 
 export class Script {
   readonly run: Rehearsal;
+  /** That comes with reports; undefined: none does. */
+  chance: number | undefined;
   #now = 1_000;
   #told: Told[] = [];
   #effects: RehearsedEffect[] = [];
@@ -63,7 +65,8 @@ export class Script {
   }
 
   say(name: string, message: DonorMessage): void {
-    this.#happens({ type: 'donorSaid', peer: peerId(name), message });
+    const chance = message.type === 'report' ? this.chance : undefined;
+    this.#happens({ type: 'donorSaid', peer: peerId(name), message, ...given({ chance }) });
   }
 
   operator(command: OperatorCommand): void {
@@ -109,6 +112,15 @@ export class Script {
       this.#happens({ type: 'copyCompared', epoch, step, key, keeper, isNear: isNear(one) });
     }
     return asked;
+  }
+
+  /** All that it owes of an audit came. */
+  evidenceIn(audit: number, name: string): void {
+    this.#happens({ type: 'evidenceIn', audit, peer: peerId(name) });
+  }
+
+  audited(audit: number, found: Extract<RehearsedEvent, { type: 'audited' }>['found']): void {
+    this.#happens({ type: 'audited', audit, found });
   }
 
   /** More of its part of a checkpoint came. */
@@ -284,6 +296,10 @@ function effectText(effect: RehearsedEffect): string | null {
       return `paused ${effect.paused}`;
     case 'refuse':
       return `refuse ${effect.peer} ${effect.reason}${effect.isProven ? ' (proven)' : ''}`;
+    case 'audit':
+      return `audit ${effect.audit} of ${effect.peer} at stage ${effect.stage}`;
+    case 'convicted':
+      return `convicted ${effect.peer}, from step ${effect.firstStep}`;
     case 'planWanted':
       return `plan wanted ${effect.purpose}: ${effect.offer.map(({ peer }) => peer).join(' ')}`;
     case 'publish':

@@ -41,7 +41,7 @@ const A_WORD: Reading = { take: async (use) => use(new Float32Array(1)) };
 
 type Shards = ReportMessage['shards'];
 
-interface Done extends Pick<ReportMessage, 'losses' | 'sent'> {
+interface Done extends Pick<ReportMessage, 'losses' | 'sent' | 'committed'> {
   readonly step: number;
   /** Of what this peer keeps, in its order. */
   readonly norms: readonly ShardNorm[];
@@ -55,7 +55,7 @@ interface Done extends Pick<ReportMessage, 'losses' | 'sent'> {
 function stepReport(
   { kept, epoch }: Role,
   around: Surroundings,
-  { step, losses, norms, digests, sent = [], timeline, beside, bytesSent }: Done,
+  { step, losses, norms, digests, sent = [], committed, timeline, beside, bytesSent }: Done,
 ): ReportMessage {
   const spans = timeline.slice(0, MOST_SPANS).map(reported);
   const { links, uploadBytesPerSecond, turnErrors = [] } = around;
@@ -72,6 +72,7 @@ function stepReport(
       digests: digests[place] ?? null,
     })),
     ...(sent.length > 0 ? { sent } : {}),
+    ...(committed && { committed }),
     bytesDirect: bytesSent.direct,
     bytesRelayed: bytesSent.relayed,
     spans: [...spans, ...beside.take(MOST_SPANS - spans.length).map(besideReported)],
@@ -355,7 +356,8 @@ export class StepRun {
     const losses = await Promise.all(this.#losses);
     await this.#settled();
     await this.#copied;
-    const done = { step: this.#step, losses, norms, digests, sent, bytesSent: this.#bytesSent };
+    const committed = await this.#around.commitments?.();
+    const done = { step: this.#step, losses, norms, digests, sent, committed, bytesSent: this.#bytesSent };
     const told = { ...done, timeline: this.#timeline, beside: this.#beside };
     this.#around.report(stepReport(this.#role, this.#around, told));
   }

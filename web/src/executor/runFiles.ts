@@ -21,6 +21,8 @@ export interface RunFiles {
    * once aborted.
    */
   upload(state: Float32Array, of: StateShard, signal: AbortSignal): Promise<string>;
+  /** The same of all that this donor has of an audit's evidence, one tensor after the other. */
+  give(values: Float32Array, audit: number, signal: AbortSignal): Promise<string>;
 }
 
 /** A range of the state after `step` steps, as the commit of that epoch asked for it. */
@@ -53,6 +55,31 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
   const send = (path: string, init: RequestInit): Promise<Response> =>
     fetchUrl(new URL(path, base), { ...init, headers: { authorization: `Bearer ${token()}`, ...init.headers } });
   const ask = async (path: string, init: RequestInit = {}): Promise<Response> => taken(path, await send(path, init));
+  const put = async (path: string, state: Float32Array, signal: AbortSignal): Promise<string> => {
+    const init = {
+      method: 'PUT',
+      headers: { 'content-type': 'application/octet-stream' },
+      body: bodyOf(state as Float32Array<ArrayBuffer>),
+      signal,
+    };
+    let isTrue = true;
+    const attempt = async (): Promise<Response | null> => {
+      for (;;) {
+        signal.throwIfAborted();
+        const response = await send(path, init).catch(() => null);
+        if (response?.status !== NO_ROOM) return response;
+        await wait(NO_ROOM_PAUSE_MS);
+      }
+    };
+    for (const pauseMs of RETRY_PAUSES_MS) {
+      const response = await attempt();
+      const isSentAgain = response === null || response.status >= 500 || (response.status === NOT_TRUE && isTrue);
+      if (!isSentAgain) return uploadedHash(taken(path, response));
+      if (response?.status === NOT_TRUE) isTrue = false;
+      else await wait(pauseMs);
+    }
+    return uploadedHash(taken(path, await send(path, init)));
+  };
   return {
     tokenShard: async (hash) => (await ask(`api/tokens/${hash}`)).arrayBuffer(),
     async basePiece(hash) {
@@ -74,32 +101,9 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
       }
       return new Float32Array(bytes);
     },
-    async upload(state, { epoch, step, block, range: [from, to] }, signal) {
-      const path = `api/state?epoch=${epoch}&step=${step}&block=${block}&from=${from}&to=${to}`;
-      const init = {
-        method: 'PUT',
-        headers: { 'content-type': 'application/octet-stream' },
-        body: bodyOf(state as Float32Array<ArrayBuffer>),
-        signal,
-      };
-      let isTrue = true;
-      const attempt = async (): Promise<Response | null> => {
-        for (;;) {
-          signal.throwIfAborted();
-          const response = await send(path, init).catch(() => null);
-          if (response?.status !== NO_ROOM) return response;
-          await wait(NO_ROOM_PAUSE_MS);
-        }
-      };
-      for (const pauseMs of RETRY_PAUSES_MS) {
-        const response = await attempt();
-        const isSentAgain = response === null || response.status >= 500 || (response.status === NOT_TRUE && isTrue);
-        if (!isSentAgain) return uploadedHash(taken('api/state', response));
-        if (response?.status === NOT_TRUE) isTrue = false;
-        else await wait(pauseMs);
-      }
-      return uploadedHash(taken('api/state', await send(path, init)));
-    },
+    upload: (state, { epoch, step, block, range: [from, to] }, signal) =>
+      put(`api/state?epoch=${epoch}&step=${step}&block=${block}&from=${from}&to=${to}`, state, signal),
+    give: (values, audit, signal) => put(`api/evidence?audit=${audit}`, values, signal),
   };
 }
 
@@ -111,7 +115,8 @@ const uploadedHash = async (response: Response): Promise<string> =>
   uploadAnswerSchema.parse(await response.json()).hash;
 
 function taken(path: string, response: Response): Response {
-  if (!response.ok) throw new Error(`${path} was answered with ${response.status} ${response.statusText}`);
+  if (!response.ok)
+    throw new Error(`${path.split('?')[0]} was answered with ${response.status} ${response.statusText}`);
   return response;
 }
 
@@ -124,15 +129,22 @@ export function meteredFiles(files: RunFiles, meter: Meter, traffic: Traffic): R
     await traffic.fetched(bytes.byteLength);
     return bytes;
   };
+  const leaves = async ({ byteLength }: Float32Array): Promise<void> => {
+    await traffic.maySend(null, byteLength);
+    meter.sent(byteLength);
+    meter.ofFile(byteLength);
+  };
   return {
     tokenShard: (hash) => received(files.tokenShard(hash)),
     basePiece: (hash) => received(files.basePiece(hash)),
     state: (checkpoint, block, kind, range) => received(files.state(checkpoint, block, kind, range)),
-    upload: async (state, of, signal) => {
-      await traffic.maySend(null, state.byteLength);
-      meter.sent(state.byteLength);
-      meter.ofFile(state.byteLength);
-      return files.upload(state, of, signal);
+    upload: async (state, ...of) => {
+      await leaves(state);
+      return files.upload(state, ...of);
+    },
+    give: async (values, ...of) => {
+      await leaves(values);
+      return files.give(values, ...of);
     },
   };
 }

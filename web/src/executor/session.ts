@@ -10,13 +10,17 @@ import { type FrameKind, isOfAnswer, isOfMeeting, type TensorKey } from '../../.
 import type { EvaluatedMessage, ReportMessage, ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { MeasuredLinks, Profile } from '../../../swarm/messages/profile.ts';
 import { stepSchedule } from '../../../swarm/schedule/lower.ts';
+import { committedBy, committedPassages } from '../../../swarm/ways/evidence.ts';
 import { arrivalPartners, incoming, planPartners, warmBytes } from '../../../swarm/ways/partners.ts';
+import type { Passage } from '../../../swarm/ways/passage.ts';
 import { admittedSeconds } from './aloneSeconds.ts';
 import { type AnswerHost, Answers } from './answers.ts';
 import { Checkpointing } from './checkpointing.ts';
+import { Commitments } from './commitments.ts';
 import { DutyCycle } from './dutyCycle.ts';
 import type { UpdateScalars } from './engine.ts';
 import { type Epoch, Epochs } from './epochs.ts';
+import { type AskedEvidence, EvidenceUploads } from './evidence.ts';
 import { StepRun } from './execute.ts';
 import { evaluateHeldOut } from './heldOut.ts';
 import { Holding } from './holding.ts';
@@ -94,6 +98,12 @@ export class Session {
   readonly #commits = new Commits();
   readonly #turns = new Turns();
   readonly #checkpointing = new Checkpointing();
+  readonly #evidence = new EvidenceUploads();
+  /** Of the epoch in progress, where it is audited: what this peer sends and gets in a step. */
+  #passages: readonly Passage[] | null = null;
+  /** Of the step in progress. */
+  #commitments: Commitments | null = null;
+  #askedEvidence: AskedEvidence = [];
   readonly #meetings: Meetings;
   readonly #windows: IdleWindows;
   readonly #answers: Answers;
@@ -225,6 +235,7 @@ export class Session {
   /** The server is out of reach. Unless what is here is kept for its return, it is dropped. */
   disconnected(isKept: boolean): void {
     if (isKept) return;
+    this.#evidence.drop();
     this.#leave();
     this.#run = null;
     this.#profile = null;
@@ -299,6 +310,8 @@ export class Session {
     const { plan, source, generation, step, met } = message;
     this.#windows.updating();
     this.#check = message.check ? new TensorCheck() : null;
+    const { sizes } = run;
+    this.#passages = message.audited ? committedBy(committedPassages(sizes.model, plan, sizes), run.peer) : null;
     this.#inbox.advance(epoch.number, step);
     this.#neighbours.exchange(run.peer, arrivalPartners(run.sizes, message));
     this.#meter.prepare(plan, run.peer, epoch.number, step);
@@ -347,6 +360,7 @@ export class Session {
     const actions = got(stepSchedule(role.plan, end), run.peer);
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#settle(run, role);
+    this.#commitments = this.#passages && new Commitments(this.#passages, { epoch: epoch.number, step });
     expectTokens(run.tokens, train, samplesRead(role.plan, run.peer, run.tokens), step, role.plan.islands);
     const around = { ...this.#surroundings(epoch, role, step), lossScale, counted, endsTurn: end !== null };
     const stepRun = new StepRun(role, around, step);
@@ -372,7 +386,7 @@ export class Session {
     if (losses.length > 0 || this.#check) this.#tell({ type: 'evaluated', epoch: epoch.number, step, losses }, role);
   }
 
-  #committed({ epoch, step, checkpoint, excused, ...rates }: Omit<Message<'committed'>, 'type'>): void {
+  #committed({ epoch, step, checkpoint, excused, evidence = [], ...rates }: Omit<Message<'committed'>, 'type'>): void {
     const { current } = this.#epochs;
     const { role } = this.#holding;
     if (current?.number !== epoch || !role || !this.#run) return;
@@ -388,6 +402,7 @@ export class Session {
       });
     }
     this.#holding.committed(step + 1);
+    this.#askedEvidence = evidence;
     this.#commits.arrived(epoch, step, scalars);
     if (checkpoint) this.#epochs.enqueueAlways(() => this.#save({ epoch, step: step + 1, excused }));
   }
@@ -400,6 +415,7 @@ export class Session {
 
   #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {
     const [{ signal }, { run }] = [epoch.abort, this.#atWork()];
+    const commitments = source ? null : this.#commitments;
     const from = first ?? this.#turns.firstSample(run.facts.train, step);
     const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
     return {
@@ -418,6 +434,7 @@ export class Session {
       awaited: (from, coming) => this.#windows.during(from, this.#meter.awaited(from, coming)),
       tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
       hasExamples: run.tokens.hasExamples,
+      ...(commitments && { commitments: () => commitments.digests() }),
       report: (message) => {
         this.#holding.added(step + 1);
         this.#tell(tampering()?.reports(message) ?? message, role);
@@ -426,13 +443,20 @@ export class Session {
       committed: () => {
         this.#meter.show({ activity: 'waiting' });
         const answer = this.#meter.awaited(null, this.#commits.answer(epoch.number, step, signal));
-        return this.#windows.during('commit', answer).then((scalars) => {
+        return this.#windows.during('commit', answer).then(async (scalars) => {
+          if (commitments) await this.#giveEvidence(role, step, commitments);
           this.#windows.updating();
           this.#meter.show({ activity: 'updating' });
           return scalars;
         });
       },
     };
+  }
+
+  /** What the commit asked for, before anything of it changes. */
+  #giveEvidence(role: Role, step: number, commitments: Commitments): Promise<void> {
+    const { sizes, files } = this.#atWork().run;
+    return this.#evidence.take({ role, step, size: sizes, commitments }, this.#askedEvidence, files);
   }
 
   #tell(message: ReportMessage | EvaluatedMessage, { plan }: Role): void {
@@ -442,12 +466,14 @@ export class Session {
   async #receive(signal: AbortSignal, key: TensorKey, sender: PeerId): Promise<Float32Array<ArrayBuffer>> {
     const values = await this.#inbox.receive(key, sender, signal);
     this.#check?.look(key, values, sender);
+    this.#commitments?.look(key, values, sender, false);
     return values;
   }
 
   /** Frame by frame as the link has room. */
   #sendTensor(signal: AbortSignal, ...[to, key, values, turn]: Parameters<Surroundings['send']>): Promise<void> {
     this.#check?.look(key, values);
+    if (this.#run) this.#commitments?.look(key, values, this.#run.peer, true);
     const leaving = tampering()?.leaves(key, values) ?? values;
     const sending = { traffic: this.#traffic, meter: this.#meter, ways: this.#parts.ways };
     return sendTensor(to, key, leaving, sending, signal, turn);

@@ -30,6 +30,8 @@ export interface Surroundings extends MeasuredLinks {
   tokens(microBatch: number): Promise<MicroTokens>;
   /** Windows hold examples: every stage asks where their rows begin. Absent: the first and the last stage ask alone. */
   readonly hasExamples?: boolean;
+  /** Under a plan that is audited: digests of what this step sent and got, once all of it has. */
+  commitments?(): Promise<string[]>;
   report(message: ReportMessage): void;
   /** The GPU has done this. */
   computed?(action: ComputeAction): void;

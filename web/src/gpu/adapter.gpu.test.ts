@@ -61,6 +61,8 @@ interface Way {
   readonly name: string;
   readonly how: string;
   readonly steps: number;
+  /** How what stands is kept. */
+  readonly base?: 'f16' | 'int8';
   readonly stages: readonly (Pick<StageSize, 'layers'> & Partial<StageSize>)[];
 }
 
@@ -79,6 +81,14 @@ const WAYS: readonly Way[] = [
       { layers: [0, 2], recompute: [1] },
       { layers: [2, 5], logitsBytes: 1 },
     ],
+  },
+  {
+    ...{ name: 'lora-gpt2', how: 'a base of halves, some of whose tensors have no whole words', base: 'f16', steps: 1 },
+    stages: [{ layers: [0, 2] }, { layers: [2, 5] }],
+  },
+  {
+    ...{ name: 'lora-tiny', how: 'a base of codes, where rows are whole blocks', base: 'int8', steps: 1 },
+    stages: [{ layers: [0, 3] }],
   },
   { name: 'lora-muon', how: 'one part of three, and one of two', steps: 2, stages: [{ layers: [0, 3] }] },
 ];
@@ -100,13 +110,16 @@ async function stagesOf({ model, run, standing }: AdapterCase, { stages }: Way, 
   );
 }
 
+/** How far a loss may be from that of the base as it was. */
+const CURVE = { f32: 2e-6, f16: 1e-3, int8: 3e-2 } as const;
+
 /** The trained blocks of a stage. */
 const trainedIn = ({ model }: AdapterCase, layers: Range) =>
   blocksOfStage(model, layers).map(({ block: name }) => block(model, name));
 
 test.each(WAYS)('$name: $how', async (way) => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
-  const golden = await openAdapterCase(way.name);
+  const golden = await openAdapterCase(way.name, way.base);
   const { model, run, trained, standing, windows, expected } = golden;
   const others = run.train.globalBatchSize - 1;
   const sizes = [1, Math.ceil(others / 2), Math.floor(others / 2)];
@@ -122,21 +135,23 @@ test.each(WAYS)('$name: $how', async (way) => {
         at(stages, index).writeValues(name, [0, elements], values);
       }
     const loss = await lossOf(stages, windows(number), sizes);
-    expect(Math.abs(loss / at(expected, number).loss - 1)).toBeLessThan(2e-6);
-    const { gradients } = lossAndGradients(model, new Map([...base, ...tensors]), windows(number));
+    const right = lossAndGradients(model, new Map([...base, ...tensors]), windows(number));
+    expect(Math.abs(loss / right.loss - 1)).toBeLessThan(2e-6);
+    expect(Math.abs(loss / at(expected, number).loss - 1)).toBeLessThan(CURVE[way.base ?? 'f32']);
+    const { gradients } = right;
     let squares = 0;
     for (const [index, { layers }] of way.stages.entries())
       for (const { name, tensors: specs, elements } of trainedIn(golden, layers)) {
         const made = await (await at(stages, index).readGradient(name, [0, elements])).take((words) => words.slice());
         for (const spec of specs) {
-          const right = got(gradients, spec.name);
+          const exact = got(gradients, spec.name);
           const mine = made.subarray(spec.offset, spec.offset + spec.elements);
-          const off = Math.hypot(...mine.map((value, i) => value - at(right, i)));
-          expect(off / Math.hypot(...right), spec.name).toBeLessThan(2e-5);
+          const off = Math.hypot(...mine.map((value, i) => value - at(exact, i)));
+          expect(off / Math.hypot(...exact), spec.name).toBeLessThan(2e-5);
           squares += mine.reduce((sum, value) => sum + value ** 2, 0);
         }
       }
-    expect(Math.abs(Math.sqrt(squares) / at(expected, number).gradientNorm - 1)).toBeLessThan(5e-5);
+    if (!way.base) expect(Math.abs(Math.sqrt(squares) / at(expected, number).gradientNorm - 1)).toBeLessThan(5e-5);
     trainer.step(windows(number));
   }
   for (const stage of stages) stage.close();

@@ -22,7 +22,6 @@ import {
   TOKENS,
 } from '../../../swarm/memory/answerMemory.ts';
 import { WIRE } from '../../../swarm/memory/memory.ts';
-import type { Arena } from '../../../swarm/model/layout.ts';
 import type { BlockName, Model, Operation } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, type Step } from '../../../swarm/model/program.ts';
 import { ELEMENT_BYTES } from '../../../swarm/precision.ts';
@@ -30,7 +29,7 @@ import type { Gpu } from './device.ts';
 import { call, type KernelCall } from './kernelCall.ts';
 import { forward } from './operations.ts';
 import type { Places } from './places.ts';
-import { tensorIn } from './stageCalls.ts';
+import { type TensorHome, tensorIn } from './stageCalls.ts';
 
 /** Rows up to which each element of a weight is read once for all: on a software adapter tiles win from three on. */
 const FEW_ON_SOFTWARE = 2;
@@ -39,7 +38,7 @@ const fewRowsOf = ({ family, gpuClass }: Pick<Gpu, 'family' | 'gpuClass'>): numb
 
 /** Where the weights of a block are, and those that stand: in the stage that trains with them. */
 export interface AnswerWeights {
-  weightsOf(block: BlockName, stands: boolean): { readonly arena: Arena; readonly buffer: GPUBuffer };
+  weightsOf(block: BlockName, stands: boolean): readonly TensorHome[];
 }
 
 export interface AnswerParts {

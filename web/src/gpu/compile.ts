@@ -6,6 +6,7 @@
 import { forDevice } from '../../../shaders/forDevice.ts';
 import type { Dims } from '../../../shaders/kernel/kernel.ts';
 import { closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
+import { ofPacked } from '../../../shaders/kernel/ofPacked.ts';
 import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
 import { crossEntropy } from '../../../shaders/loss/crossEntropy.ts';
 import { at, invariant } from '../../../swarm/base.ts';
@@ -47,7 +48,10 @@ function compiledCalls(gpu: Gpu, compute: Compute, calls: readonly KernelCall[])
   const { device, family, pipelines } = gpu;
   return Promise.all(
     calls.map(async (call) => {
-      const kernel = forDevice(gpu, compute, call.kernel);
+      const packed = Object.entries(call.buffers).flatMap(([name, { packed: as }]) =>
+        as ? [[name, as] as const] : [],
+      );
+      const kernel = ofPacked(forDevice(gpu, compute, call.kernel), packed);
       const choice = chooseLaunch(device, family, kernel, call.dims);
       return { call, kernel, choice, pipeline: await pipelines.get(kernel, call.dims, choice.variant) };
     }),

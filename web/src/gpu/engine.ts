@@ -13,7 +13,7 @@ import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { withHostShards } from './hostShards.ts';
 import { createShards } from './shards.ts';
 import { createStage, GpuStage } from './stage.ts';
-import { arenasOf, type StagePlan, stageCalls, standingArenasOf } from './stageCalls.ts';
+import { arenasOf, type StagePlan, stageCalls, standingPartsOf } from './stageCalls.ts';
 
 /** No units: the plain kernels; no class: the usual one. */
 type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> &
@@ -67,7 +67,7 @@ export async function warmStage(gpu: Gpu, model: Model, plan: StagePlan): Promis
     program: program(model, layers, plan.size),
     buffers: NO_BUFFERS,
     arenas,
-    standing: standingArenasOf(model, plan),
+    standing: standingPartsOf(model, plan),
   };
   await pipelinesOf(gpu, compute, stageCalls(parts));
 }

@@ -31,6 +31,7 @@ import { rmsNormBackwardWeights } from '../../../shaders/norm/rmsNormBackwardWei
 import { rmsNormAdd, rmsNormForward } from '../../../shaders/norm/rmsNormForward.ts';
 import { assertNever, invariant } from '../../../swarm/base.ts';
 import { BY_POSITION, BY_TOKEN, firstKeysName, isCutByRows, PIECE_ROWS } from '../../../swarm/memory/memory.ts';
+import { packedFloats } from '../../../swarm/model/layout.ts';
 import type { Operation } from '../../../swarm/model/model.ts';
 import type { Step } from '../../../swarm/model/program.ts';
 import { adaptedBackward, adaptedForward } from './adapterCalls.ts';
@@ -67,7 +68,7 @@ export function tablePieces(rows: number, width: number, bindingBytes: number): 
 
 /** From `bytes` of a slice on, so many; null: to its end. */
 const partOf = (slice: BufferSlice, bytes: number, size: number | null): BufferSlice => ({
-  buffer: slice.buffer,
+  ...slice,
   offset: (slice.offset ?? 0) + bytes,
   ...(size !== null ? { size } : slice.size !== undefined && { size: slice.size - bytes }),
 });
@@ -84,7 +85,7 @@ export function forward(step: Step, places: Places, evaluation: boolean): Kernel
       const position_TC = operation.position === null ? null : value(operation.position);
       const whole = { ids_N: buffer('ids'), token_VC: value(operation.token), x_NC: y() };
       return tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
-        const buffers = { ...whole, token_VC: rowsOf(whole.token_VC, piece, C * places.elementBytes) };
+        const buffers = { ...whole, token_VC: rowsOf(whole.token_VC, piece, C, places.elementBytes) };
         const dims = { N, C, F: piece.first, R: piece.rows };
         const name = label + nameOf(piece);
         if (position_TC === null) return call(embedTokens, buffers, { ...dims, scale: operation.scale }, name);
@@ -183,8 +184,13 @@ function normBackward(step: Step, norm: Norm, places: Places): KernelCall[] {
   }
 }
 
-const rowsOf = (table: BufferSlice, { first, rows }: TablePiece, rowBytes: number): BufferSlice =>
-  partOf(table, first * rowBytes, wholeWords(rows * rowBytes));
+/** Rows of a table, of so many elements each, of which one takes so many bytes where it is not packed. */
+function rowsOf(table: BufferSlice, { first, rows }: TablePiece, width: number, elementBytes: number): BufferSlice {
+  const { packed } = table;
+  const bytes = (count: number): number =>
+    packed ? 4 * packedFloats(count * width, packed) : count * width * elementBytes;
+  return partOf(table, bytes(first), wholeWords(bytes(rows)));
+}
 /** Of a piece that is not the whole, in labels. */
 const nameOf = ({ first }: TablePiece): string => (first === 0 ? '' : ` from ${first}`);
 
@@ -210,7 +216,7 @@ function ownForward(step: Step, linear: OperationOf<'linear'>, places: Places): 
     return pieces.map((piece) =>
       call(
         matmul({ layout: 'NT', ofWider: true }),
-        { a, b: rowsOf(b, piece, linear.inWidth * elementBytes), c_MN: partOf(c, piece.first * elementBytes, null) },
+        { a, b: rowsOf(b, piece, linear.inWidth, elementBytes), c_MN: partOf(c, piece.first * elementBytes, null) },
         { M: rows, N: piece.rows, K: linear.inWidth, P: linear.outWidth },
         `${step.scope} ${linear.weights.join(' ')}${nameOf(piece)}`,
       ),
@@ -309,7 +315,7 @@ function embedBackward(dx_NC: BufferSlice, embed: OperationOf<'embed'>, places: 
   const table = gradient(embed.token);
   const dims = { N, C, scale: embed.scale };
   const calls = tablePieces(places.vocabulary, C, places.bindingBytes).map((piece) => {
-    const tokens = { ...sorted(BY_TOKEN), dtoken_VC: rowsOf(table, piece, 4 * C) };
+    const tokens = { ...sorted(BY_TOKEN), dtoken_VC: rowsOf(table, piece, C, 4) };
     return call(embedBackwardToken, tokens, { ...dims, F: piece.first, R: piece.rows }, label + nameOf(piece));
   });
   if (embed.position === null) return calls;
@@ -401,13 +407,13 @@ function pieceBackward(step: Step, linear: OperationOf<'linear'>, places: Places
   const weight = (): KernelCall =>
     call(
       matmul({ layout: 'TN', epilogue: { accumulate: true }, ofWider: true }),
-      { a: dy, b: buffer(named(step.x)), c_MN: rowsOf(gradient(...linear.weights), piece, 4 * inWidth) },
+      { a: dy, b: buffer(named(step.x)), c_MN: rowsOf(gradient(...linear.weights), piece, inWidth, 4) },
       { M: piece.rows, N: inWidth, K: rows, P: outWidth },
       label,
     );
   const input = call(
     matmul({ layout: 'NN', epilogue: { accumulate }, ofWider: true }),
-    { a: dy, b: rowsOf(value(...linear.weights), piece, inWidth * elementBytes), c_MN: buffer(named(step.dx)) },
+    { a: dy, b: rowsOf(value(...linear.weights), piece, inWidth, elementBytes), c_MN: buffer(named(step.dx)) },
     { M: rows, N: inWidth, K: piece.rows, P: outWidth },
     label,
   );

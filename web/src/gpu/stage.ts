@@ -9,7 +9,6 @@ import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
 import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { at, got, invariant, type Range } from '../../../swarm/base.ts';
-import { standingName } from '../../../swarm/memory/adapterMemory.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
 import {
   addsPositions,
@@ -23,7 +22,7 @@ import {
   WIRE_KEY,
   WIRE_RESIDUAL,
 } from '../../../swarm/memory/memory.ts';
-import { type Arena, segmentsIn } from '../../../swarm/model/layout.ts';
+import { type Arena, type StandingPart, segmentsIn } from '../../../swarm/model/layout.ts';
 import { type BlockName, type Model, paddingOf } from '../../../swarm/model/model.ts';
 import { INPUT, type Program, program, STREAM } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
@@ -33,9 +32,18 @@ import { BufferSet, created, type Proof, ReadbackPool, type Run, wholeWords } fr
 import { type Compiled, closeCompiled, compileCalls, type Launches } from './compile.ts';
 import type { Gpu } from './device.ts';
 import { HalfWriter, readHalves } from './halves.ts';
+import { PackedWriter } from './packedBase.ts';
 import type { Packing } from './packing.ts';
 import { Passes } from './passes.ts';
-import { arenasOf, type StagePlan, slotKey, stageCalls, standingArenasOf, targetsOf } from './stageCalls.ts';
+import {
+  arenasOf,
+  type StagePlan,
+  slotKey,
+  stageCalls,
+  standingPartsOf,
+  type TensorHome,
+  targetsOf,
+} from './stageCalls.ts';
 import { StageUnits } from './stageUnits.ts';
 import { clearSums, StageCodec } from './stateCodec.ts';
 import { writeRange } from './writeRange.ts';
@@ -63,7 +71,7 @@ export class GpuStage implements Stage {
   readonly #buffers: BufferSet;
   readonly #arenas: ReadonlyMap<BlockName, Arena>;
   /** Of the blocks that stand. */
-  readonly #standing: ReadonlyMap<BlockName, Arena>;
+  readonly #standing: ReadonlyMap<BlockName, readonly StandingPart[]>;
   readonly #readbacks: ReadbackPool;
   readonly #lossReadbacks: ReadbackPool;
   #compiled: Compiled | null = null;
@@ -71,8 +79,8 @@ export class GpuStage implements Stage {
   /** Null: gradient sums and values come and go as floats. */
   #codec: StageCodec | null = null;
   readonly #compute: Compute;
-  /** Where values come in as floats and are kept as halves, by the names of their buffers. */
-  readonly #writers = new Map<string, HalfWriter>();
+  /** Where values come in as floats and are kept otherwise, by the names of their buffers. */
+  readonly #writers = new Map<string, HalfWriter | PackedWriter>();
   /** Null: it has all of its blocks. */
   readonly #units: StageUnits | null;
   #step = 0;
@@ -98,7 +106,7 @@ export class GpuStage implements Stage {
     this.#targetScale = 1 / targetsOf(plan);
     this.#program = program(model, layers, plan.size);
     this.#arenas = arenasOf(model, plan);
-    this.#standing = standingArenasOf(model, plan);
+    this.#standing = standingPartsOf(model, plan);
     this.#buffers = new BufferSet(gpu.device, `layers ${layers.join('-')}`, stageBuffers(model, plan.size));
     this.bytes = this.#buffers.bytes;
     this.#units = plan.size.gathered ? new StageUnits(gpu, model, plan, this.#buffers) : null;
@@ -118,9 +126,12 @@ export class GpuStage implements Stage {
     this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));
     this.#compiled = await compileCalls(this.#gpu, this.#compute, slots);
     if (this.#plan.size.stateWire) this.#codec = await StageCodec.create(this.#gpu, this.#buffers, this.#passes);
+    const standing = [...this.#standing.values()].flat();
+    for (const { name, packed } of standing)
+      if (packed) this.#writers.set(name, new PackedWriter(this.#gpu.device, this.#buffers.get(name), packed));
     if (this.#compute === 'f32') return;
     await this.#units?.writeHalves();
-    const halved = [...Array.from(this.#arenas.keys(), valuesName), ...Array.from(this.#standing.keys(), standingName)];
+    const halved = [...Array.from(this.#arenas.keys(), valuesName), ...standing.map(({ name }) => name)];
     for (const name of halved) {
       const writer = await HalfWriter.create(this.#gpu, this.#buffers.get(WIRE), this.#buffers.get(name));
       this.#writers.set(name, writer);
@@ -278,7 +289,7 @@ export class GpuStage implements Stage {
   }
 
   writeStanding(block: BlockName, range: Range, values: Float32Array): void {
-    this.#write(standingName(block), this.#arena(block, this.#standing), range, values);
+    for (const { name, arena } of got(this.#standing, block)) this.#write(name, arena, range, values);
   }
 
   #write(name: string, arena: Arena, range: Range, values: Float32Array): void {
@@ -305,9 +316,9 @@ export class GpuStage implements Stage {
   valuesBuffer(block: BlockName): GPUBuffer {
     return this.#buffers.get(valuesName(block));
   }
-  weightsOf(block: BlockName, stands: boolean): { readonly arena: Arena; readonly buffer: GPUBuffer } {
-    const name = stands ? standingName(block) : valuesName(block);
-    return { arena: this.#arena(block, stands ? this.#standing : this.#arenas), buffer: this.#buffers.get(name) };
+  weightsOf(block: BlockName, stands: boolean): TensorHome[] {
+    if (!stands) return [{ arena: this.#arena(block), buffer: this.valuesBuffer(block) }];
+    return got(this.#standing, block).map((part) => ({ ...part, buffer: this.#buffers.get(part.name) }));
   }
   gradientsBuffer(block: BlockName): GPUBuffer {
     return this.#buffers.get(`gradients/${block}`);
@@ -329,7 +340,7 @@ export class GpuStage implements Stage {
     this.#compiled = null;
     this.#passes?.close();
     this.#codec?.close();
-    for (const writer of this.#writers.values()) writer.close();
+    for (const writer of this.#writers.values()) if (writer instanceof HalfWriter) writer.close();
     this.#units?.close();
     this.#buffers.close();
   }
@@ -440,8 +451,8 @@ export class GpuStage implements Stage {
     return found;
   }
 
-  #arena(block: BlockName, among = this.#arenas): Arena {
-    const found = among.get(block);
+  #arena(block: BlockName): Arena {
+    const found = this.#arenas.get(block);
     invariant(found, `this stage does not use ${block}`);
     return found;
   }

@@ -3,7 +3,6 @@
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
 import { at, invariant } from '../../../swarm/base.ts';
-import { standingName } from '../../../swarm/memory/adapterMemory.ts';
 import {
   aheadName,
   placeName,
@@ -16,13 +15,21 @@ import {
   WIRE_RESIDUAL,
   wholeUses,
 } from '../../../swarm/memory/memory.ts';
-import { type Arena, arenaOfUse, placeOf, standingArena } from '../../../swarm/model/layout.ts';
+import {
+  type Arena,
+  arenaOfUse,
+  packedFloats,
+  placeOf,
+  type StandingPart,
+  standingParts,
+} from '../../../swarm/model/layout.ts';
 import {
   type Block,
   type BlockName,
   type BlockUse,
   blocksOfStage,
   type Model,
+  type PackedBase,
   standingOfStage,
 } from '../../../swarm/model/model.ts';
 import { isAgain, type Program, type Step } from '../../../swarm/model/program.ts';
@@ -64,7 +71,7 @@ interface StageParts {
   readonly program: Program;
   readonly buffers: Pick<BufferSet, 'get'>;
   readonly arenas: ReadonlyMap<BlockName, Arena>;
-  readonly standing: ReadonlyMap<BlockName, Arena>;
+  readonly standing: ReadonlyMap<BlockName, readonly StandingPart[]>;
 }
 
 /** `unit`: of a stage that gathers. */
@@ -166,28 +173,38 @@ export function unitHomes(
 }
 
 /** Of the blocks that stand in it. */
-export const standingArenasOf = (
+export const standingPartsOf = (
   model: Model,
   { size: { layers, compute = 'f32' } }: StagePlan,
-): Map<BlockName, Arena> =>
-  new Map(standingOfStage(model, layers).map((use) => [use.block, standingArena(model, use, compute)]));
+): Map<BlockName, StandingPart[]> =>
+  new Map(standingOfStage(model, layers).map((use) => [use.block, standingParts(model, use, compute)]));
+
+/** A buffer that holds tensors of a block. */
+export interface TensorHome {
+  readonly arena: Arena;
+  readonly buffer: GPUBuffer;
+  readonly packed?: PackedBase | null;
+}
 
 /** Where tensors lie in the buffers of their blocks, trained ones or those that stand: one, or several that are joined. */
 export const tensorIn =
   (
     model: Model,
     elementBytes: number,
-    homeOf: (block: BlockName, stands: boolean) => { readonly arena: Arena; readonly buffer: GPUBuffer } | undefined,
+    homesOf: (block: BlockName, stands: boolean) => readonly TensorHome[],
   ): Places['value'] =>
   (...joined) => {
     const [first] = joined;
     const hasIt = ({ tensors }: Block): boolean => tensors.some(({ name }) => name === first);
     const standing = model.standing?.find(hasIt);
     const block = standing ?? model.blocks.find(hasIt);
-    const home = block && homeOf(block.name, standing !== undefined);
+    const homes = block ? homesOf(block.name, standing !== undefined) : [];
+    const home = homes.find(({ arena: { segments } }) => segments.some(({ tensor }) => tensor.name === first));
     invariant(home, `this stage has no ${first}`);
     const { at, elements } = placeOf(home.arena, joined);
-    return { buffer: home.buffer, offset: at * elementBytes, size: wholeWords(elements * elementBytes) };
+    const { buffer, packed } = home;
+    const bytes = (count: number): number => (packed ? 4 * packedFloats(count, packed) : count * elementBytes);
+    return { buffer, offset: bytes(at), size: wholeWords(bytes(elements)), ...(packed && { packed }) };
   };
 
 function tensorsOf(
@@ -196,10 +213,9 @@ function tensorsOf(
 ): Pick<Places, 'value' | 'gradient'> {
   const tensor = (kind: 'values' | 'gradients') =>
     tensorIn(model, kind === 'values' ? ELEMENT_BYTES[compute] : 4, (block, stands) => {
-      const arena = stands ? standing.get(block) : undefined;
-      if (stands) return arena && { arena, buffer: buffers.get(standingName(block)) };
+      if (stands) return (standing.get(block) ?? []).map((part) => ({ ...part, buffer: buffers.get(part.name) }));
       const home = homeOf(block);
-      return home && { arena: home.arena, buffer: buffers.get(`${kind}/${home.name}`) };
+      return home ? [{ arena: home.arena, buffer: buffers.get(`${kind}/${home.name}`) }] : [];
     });
   return { value: tensor('values'), gradient: tensor('gradients') };
 }

@@ -52,7 +52,7 @@ const FIELD_OF_PATH: Readonly<Record<string, DraftField>> = {
 const FIELD_OF_WORDS: readonly (readonly [RegExp, DraftField])[] = [
   [/choose another name\.?$/, 'name'],
   [/or bring prompts with completions\.?$/, 'text'],
-  [/choose the same model, or new weights\.?$/, 'model'],
+  [/choose the same model, or new weights\.?$|choose a model of the list\.?$/, 'model'],
   [/is not kept any more\.?$|choose new weights\.?$/, 'checkpoint'],
 ];
 

@@ -41,6 +41,8 @@ export function eventText(event: Happened): string {
       return `${event.what} (session ${event.session})`;
     case 'left':
       return plainReason(event.detail ?? '');
+    case 'convicted':
+      return `its work at stage ${event.stage} came out wrong when the server did it again; all since step ${event.firstStep + 1} is undone`;
     case 'checkpoint':
     case 'finished':
     case 'failed':
@@ -63,6 +65,8 @@ export function eventDetail(event: Happened): string | null {
       const { detail = '' } = event;
       return detail === '' || (event.kind !== 'fault' && plainReason(detail) === detail) ? null : detail;
     }
+    case 'convicted':
+      return event.evidence;
     case 'setAside':
       return event.reason;
     case 'plan':

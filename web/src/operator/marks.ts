@@ -16,6 +16,7 @@ export const EVENT_SIGNS: Readonly<Record<EventKind, EventSign>> = {
   rollBack: signWith('bad', '↩', 'Went back'),
   setAside: signWith('bad', '⊠', 'Gave up a checkpoint'),
   fault: signWith('wait', '⚡', 'Fault'),
+  convicted: signWith('bad', '⚖', 'Convicted'),
   finished: signWith('good', '✓', 'Finished'),
   failed: signWith('bad', '✕', 'Failed'),
   operator: signWith('wait', '☞', 'Operator'),

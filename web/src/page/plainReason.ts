@@ -19,6 +19,7 @@ const REFUSED: Readonly<Record<RefusalReason, string>> = {
   letGo: 'an operator let it go',
   blocked: 'its address is blocked',
   unhandled: 'the server ran into an error with its page',
+  convicted: 'its work came out wrong',
   faulty: 'it could not do its part of the work',
 };
 

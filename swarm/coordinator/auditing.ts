@@ -1,0 +1,258 @@
+/**
+ * Audits of a run: drawn at a commit, from chance that came with the last report and so after all members had committed to
+ * what they sent and got; checked by the shell, from evidence that donors upload beside the training; and whoever is shown to
+ * have computed something else is convicted, and undone. Rules AU in SPEC.md.
+ */
+import { assertNever, at, type PeerId, seededRandom } from '../base.ts';
+import type { ServerMessage } from '../messages/messages.ts';
+import { acceptedModel } from '../model/acceptedModel.ts';
+import { blocksOfStage, standingOfStage } from '../model/model.ts';
+import type { Plan } from '../plan/plan.ts';
+import type { Compute } from '../precision.ts';
+import {
+  type AuditedWork,
+  committedBy,
+  committedPassages,
+  type EvidencePiece,
+  evidenceBytes,
+  evidenceOf,
+  isSeenByOthers,
+} from '../ways/evidence.ts';
+import {
+  type Audits,
+  counted,
+  drawn,
+  firstUndone,
+  isAudited,
+  type PendingAudit,
+  stillGoing,
+  withConfirmed,
+  withItems,
+} from './audits.ts';
+import { dismiss } from './blame.ts';
+import { allowedFor, longestUploadMs } from './deadlines.ts';
+import type { CoordinatorEvent } from './events.ts';
+import { boundary, considerInterruption, lose, planOn } from './planInForce.ts';
+import type { CoordinatorState, Training } from './state.ts';
+import { countedOf } from './stepsAhead.ts';
+import { change, donorOf, log, refuse, type Transition } from './transition.ts';
+
+/** Of the bytes that steps have moved, so much at most is evidence, where nobody said how much is to be audited. */
+const EVIDENCE_SHARE = 0.1;
+/** What waits for the one processor that checks it. */
+const MOST_PENDING = 64;
+const MOST_PENDING_BYTES = 2 ** 29;
+/** In float64, twice: the server has no room for more. */
+const MOST_ELEMENTS = 2 ** 26;
+/** A processor makes some 10⁹ of its multiplications a second, and twice of each where a difference is to be explained. */
+const MOST_PRODUCTS = 2e11;
+/** Where all evidence is in: a check that takes longer is waited for no more. */
+const CHECK_MS = 600_000;
+
+type Evidence = NonNullable<Extract<ServerMessage, { type: 'committed' }>['evidence']>;
+
+const sizeOf = ({ config }: CoordinatorState) => ({ sequence: config.batch.sequence, wire: config.wire });
+
+/** As a step is committed: who uploads what it has of which audits. */
+export function drawAudits(transition: Transition, phase: Training, movedBytes: number): ReadonlyMap<PeerId, Evidence> {
+  const { config, audits: before } = transition.state;
+  const { step, inForce } = phase;
+  const { plan } = inForce;
+  const asked = new Map<PeerId, Evidence>();
+  if (before === undefined || config.audit === undefined || !isAudited(config, plan)) return asked;
+  const { share } = config.audit;
+  const seed = phase.reports.at(-1)?.chance;
+  const work = seed === undefined ? [] : drawn(before, plan, share, step, seededRandom(seed));
+  change(transition, {
+    audits: withItems({ ...before, movedBytes: before.movedBytes + movedBytes }, plan, step, share),
+  });
+  for (const one of work) {
+    const audit = ask(transition, phase, one);
+    for (const peer of audit?.waitingFor ?? []) {
+      const { stage, peer: audited } = one;
+      asked.set(peer, [...(asked.get(peer) ?? []), { audit: audit?.audit ?? 0, stage, peer: audited }]);
+    }
+  }
+  return asked;
+}
+
+function ask(transition: Transition, phase: Training, work: AuditedWork): PendingAudit | null {
+  const { state, now } = transition;
+  const { config, audits, seen, lossScale } = state;
+  const { inForce, step, reports } = phase;
+  const { plan, epoch } = inForce;
+  if (audits === undefined) return null;
+  const pieces = evidenceOf(acceptedModel(config), plan, sizeOf(state), work);
+  const sizeBytes = evidenceBytes(pieces);
+  if (!isWithinReach(state, plan, work) || !hasRoom(state, audits, sizeBytes)) return miss(transition, 'notReached');
+  const digests = isSeenByOthers(plan, work) ? agreedDigests(state, phase, pieces) : null;
+  if (digests === null) return miss(transition, 'void');
+  const waitingFor = [...new Set(pieces.map(({ from }) => from))];
+  const deadline = now + allowedFor('upload', seen) + longestUploadMs(sizeBytes);
+  const audit: PendingAudit = { audit: audits.drawn, step, ...work, sizeBytes, waitingFor, deadline };
+  change(transition, {
+    audits: {
+      ...audits,
+      drawn: audits.drawn + 1,
+      pending: [...audits.pending, audit],
+      evidenceBytes: audits.evidenceBytes + sizeBytes,
+    },
+  });
+  const losses = reports.find(({ peer }) => peer === work.peer)?.report.losses ?? [];
+  transition.effects.push({
+    ...{ type: 'audit', audit: audit.audit, epoch, step, ...work, digests, losses },
+    ...{ compute: computeOf(state, work.peer), lossScale: lossScale?.scale ?? 1, counted: countedOf(state, step) },
+  });
+  return audit;
+}
+
+/** The server can do it again in float64, in the time that it has. */
+function isWithinReach({ config }: CoordinatorState, plan: Plan, { stage, peer }: AuditedWork): boolean {
+  const { layers, members } = at(plan.stages, stage);
+  const model = acceptedModel(config);
+  const uses = [...blocksOfStage(model, layers), ...standingOfStage(model, layers)];
+  const elements = uses.reduce((sum, { ranges }) => sum + ranges.reduce((all, [from, to]) => all + to - from, 0), 0);
+  const rows = (members.find((member) => member.peer === peer)?.samples ?? 0) * config.batch.sequence;
+  return elements <= MOST_ELEMENTS && 3 * elements * rows <= MOST_PRODUCTS;
+}
+
+/** As a member computes. */
+const computeOf = ({ config, donors }: CoordinatorState, peer: PeerId): Compute =>
+  config.compute === 'f16' && donors.find((one) => one.peer === peer)?.adapter.halves === true ? 'f16' : 'f32';
+
+function miss(transition: Transition, what: 'notReached' | 'void'): null {
+  const { audits } = transition.state;
+  if (audits) change(transition, { audits: counted(audits, what) });
+  return null;
+}
+
+function hasRoom(
+  { config }: CoordinatorState,
+  { pending, movedBytes, evidenceBytes: asked }: Audits,
+  sizeBytes: number,
+) {
+  const waiting = pending.reduce((sum, one) => sum + one.sizeBytes, 0);
+  if (pending.length >= MOST_PENDING || waiting + sizeBytes > MOST_PENDING_BYTES) return false;
+  return config.audit?.isBounded !== true || asked + sizeBytes <= EVIDENCE_SHARE * movedBytes;
+}
+
+/** Of each piece the digest that both ends said; null: nobody else saw it. Null: two ends differ, or one did not say. */
+function agreedDigests(
+  state: CoordinatorState,
+  { inForce, reports }: Training,
+  pieces: readonly EvidencePiece[],
+): (string | null)[] | null {
+  const passages = committedPassages(acceptedModel(state.config), inForce.plan, sizeOf(state));
+  const words = new Map(
+    reports.map(({ peer, report }) => {
+      const own = committedBy(passages, peer);
+      return [peer, new Map(own.map((passage, place) => [passage, report.committed?.[place]]))] as const;
+    }),
+  );
+  const found: (string | null)[] = [];
+  for (const { from, tensor } of pieces) {
+    const sent = passages.filter((one) => one.from === from && isSame(one.tensor, tensor));
+    const said = new Set(sent.flatMap((one) => [words.get(from)?.get(one), words.get(one.to)?.get(one)]));
+    const [digest = null] = said;
+    if (said.size > 1 || (sent.length > 0 && digest === null)) return null;
+    found.push(digest);
+  }
+  return found;
+}
+
+const isSame = (one: EvidencePiece['tensor'], { kind, stage, index, range }: EvidencePiece['tensor']): boolean =>
+  one.kind === kind && one.stage === stage && one.index === index && one.range.join() === range.join();
+
+/** All that a donor owes of an audit has come. */
+export function evidenceIn(
+  transition: Transition,
+  { audit, peer }: Extract<CoordinatorEvent, { type: 'evidenceIn' }>,
+): void {
+  const { audits } = transition.state;
+  if (audits === undefined) return;
+  const pending = audits.pending.map((one) => {
+    const waitingFor = one.waitingFor.filter((other) => one.audit !== audit || other !== peer);
+    const isWhole = one.audit === audit && waitingFor.length === 0;
+    return { ...one, waitingFor, deadline: isWhole ? transition.now + CHECK_MS : one.deadline };
+  });
+  change(transition, { audits: { ...audits, pending } });
+}
+
+export function audited(transition: Transition, { audit, found }: Extract<CoordinatorEvent, { type: 'audited' }>) {
+  const { audits } = transition.state;
+  const over = audits?.pending.find((one) => one.audit === audit);
+  if (audits === undefined || over === undefined) return;
+  const after = { ...audits, pending: audits.pending.filter((one) => one !== over) };
+  switch (found.result) {
+    case 'agrees':
+      return change(transition, { audits: counted(withConfirmed(after, over), 'agreed') });
+    case 'void':
+      log(
+        transition,
+        'info',
+        `What ${over.peer} did in step ${over.step + 1} could not be done again: ${found.reason}.`,
+      );
+      return change(transition, { audits: counted(after, 'void') });
+    case 'broken': {
+      change(transition, { audits: counted(after, 'void') });
+      const reason = `${found.peer} sent other evidence than it had committed to`;
+      dismiss(transition, [found.peer], reason, 'faulty');
+      return lose(transition, found.peer, reason);
+    }
+    case 'differs':
+      change(transition, { audits: after });
+      return convict(transition, over, found);
+    default:
+      return assertNever(found);
+  }
+}
+
+type Difference = Extract<Extract<CoordinatorEvent, { type: 'audited' }>['found'], { result: 'differs' }>;
+
+/** It is out, and what it did is undone: the shell goes back to a checkpoint that has none of it. */
+function convict(transition: Transition, over: PendingAudit, { microBatch, direction, evidence }: Difference): void {
+  const { audits, config, committedSteps: atStep } = transition.state;
+  if (audits === undefined || config.audit === undefined) return;
+  const { peer, step, stage } = over;
+  const firstStep = firstUndone(audits, over, config.audit.share);
+  change(transition, {
+    audits: {
+      ...counted(audits, 'convicted'),
+      pending: audits.pending.filter((one) => one.peer !== peer),
+      records: audits.records.filter((one) => one.peer !== peer),
+      waryFrom: firstStep,
+    },
+  });
+  const item = { step, stage, microBatch, direction };
+  transition.effects.push({ type: 'convicted', peer, atStep, item, firstStep, evidence });
+  const reason = `${peer} computed something else than it should have: ${evidence}`;
+  if (!donorOf(transition, peer)) return;
+  refuse(transition, peer, 'convicted', evidence, true);
+  lose(transition, peer, reason);
+}
+
+/** Evidence that did not come in time, or a check that does not end. */
+export function lateAudits(transition: Transition): void {
+  const { audits } = transition.state;
+  const late = audits?.pending.filter(({ deadline }) => deadline <= transition.now) ?? [];
+  if (audits === undefined || late.length === 0) return;
+  const pending = audits.pending.filter((one) => !late.includes(one));
+  change(transition, { audits: counted({ ...audits, pending }, 'notReached', late.length) });
+  const owing = [...new Set(late.flatMap(({ waitingFor }) => waitingFor))].filter((peer) => donorOf(transition, peer));
+  if (owing.length === 0) return;
+  const reason = `${owing.join(', ')} did not upload the evidence of an audit in time`;
+  dismiss(transition, owing, reason);
+  planOn(transition, reason);
+}
+
+/** After each event: what can come to nothing any more is over, and where the run waited for the last one, it goes on. */
+export function settleAudits(transition: Transition): void {
+  const { audits, committedSteps, phase } = transition.state;
+  if (audits === undefined) return;
+  const here = (peer: PeerId): boolean => donorOf(transition, peer) !== undefined;
+  const after = stillGoing(audits, committedSteps, here);
+  if (after !== audits) change(transition, { audits: after });
+  if (after.pending.length > 0) return;
+  if (phase.name === 'holding' && phase.awaits === 'audits') boundary(transition);
+  else if (phase.name === 'waiting' && phase.lack.of === 'audits') considerInterruption(transition);
+}

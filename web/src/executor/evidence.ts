@@ -1,0 +1,76 @@
+/**
+ * What this peer has of the evidence of audits: copied between a step's commit and its update, while nothing has changed yet,
+ * and uploaded beside the training, one audit after the other. Rules AU in SPEC.md.
+ */
+import { at, got } from '../../../swarm/base.ts';
+import type { ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { BlockName } from '../../../swarm/model/model.ts';
+import { type EvidencePiece, evidenceBytes, evidenceOf } from '../../../swarm/ways/evidence.ts';
+import type { StreamSize } from '../../../swarm/ways/tensors.ts';
+import type { Commitments } from './commitments.ts';
+import type { Role } from './role.ts';
+import type { RunFiles } from './runFiles.ts';
+
+export type AskedEvidence = NonNullable<Extract<ServerMessage, { type: 'committed' }>['evidence']>;
+
+export class EvidenceUploads {
+  #uploads: Promise<void> = Promise.resolve();
+  #abort = new AbortController();
+
+  /** Resolves when all of it is copied. */
+  async take(
+    { role, step, size, commitments }: Taken,
+    asked: AskedEvidence,
+    files: Pick<RunFiles, 'give'>,
+  ): Promise<void> {
+    const { signal } = this.#abort;
+    for (const { audit, stage, peer } of asked) {
+      const own = evidenceOf(role.model, role.plan, size, { stage, peer }).filter(({ from }) => from === role.peer);
+      const all = new Float32Array(evidenceBytes(own) / Float32Array.BYTES_PER_ELEMENT);
+      let done = 0;
+      for (const piece of own) {
+        const values = await copyOf({ role, step, size, commitments }, piece);
+        all.set(values, done);
+        done += values.length;
+      }
+      this.#uploads = this.#uploads
+        .then(async () => {
+          if (!signal.aborted) await files.give(all, audit, signal);
+        })
+        .catch(() => undefined); // the server misses it at its deadline, or wants it no more
+    }
+  }
+
+  /** Nobody wants them any more. */
+  drop(): void {
+    this.#abort.abort(new Error('the run was left'));
+    this.#abort = new AbortController();
+  }
+}
+
+/** A step that is committed, and not applied yet. */
+interface Taken {
+  readonly role: Role;
+  readonly step: number;
+  readonly size: StreamSize;
+  readonly commitments: Commitments;
+}
+
+async function copyOf(
+  { role, step, commitments }: Taken,
+  { from, tensor }: EvidencePiece,
+): Promise<Float32Array<ArrayBuffer>> {
+  const { stage, index, range } = tensor;
+  const blockName = (): BlockName => at(role.model.blocks, index).name;
+  switch (tensor.kind) {
+    case 'slice':
+      return (await got(role.stages, stage).readGradient(blockName(), range)).take((values) => values.slice());
+    case 'values':
+      return role.shards.readState(blockName(), range, ['value']);
+    default: {
+      const kept = commitments.kept({ ...tensor, epoch: role.epoch, step }, from);
+      if (kept === null) throw new Error(`${tensor.kind} ${stage}/${index} is not kept`);
+      return kept;
+    }
+  }
+}
