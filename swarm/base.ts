@@ -94,11 +94,14 @@ export const pushToKey = <Key, Value>(lists: Map<Key, readonly Value[]>, key: Ke
   lists.set(key, [...(lists.get(key) ?? []), value]);
 };
 
-/** The lower one of two in the middle; null of none. */
-export function median(values: readonly number[]): number | null {
+/** Of the values in ascending order the one at this share of the way from the first to the last, or the one before; null of none. */
+export function nearestRank(values: readonly number[], share: number): number | null {
   const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor((sorted.length - 1) / 2)] ?? null;
+  return sorted[Math.floor(share * (sorted.length - 1))] ?? null;
 }
+
+/** The lower one of two in the middle; null of none. */
+export const median = (values: readonly number[]): number | null => nearestRank(values, 0.5);
 
 /** For a person: in so many digits, and no more than it has. */
 export const rounded = (value: number, digits: number): string => String(Number(value.toPrecision(digits)));

@@ -135,7 +135,7 @@ function stateSender(run: ActiveRun, blobs: BlobStore) {
 
 /** Keeps a shard of the next checkpoint. */
 function stateTaker(run: ActiveRun) {
-  let warnedMs = Number.NEGATIVE_INFINITY;
+  let warnedMs = -Infinity;
   return async (request: FastifyRequest, reply: FastifyReply) => {
     if (!(request.body instanceof Readable)) return problem(reply, 415, 'expected application/octet-stream');
     const query = uploadQuery.safeParse(request.query);

@@ -1,5 +1,7 @@
 /** Names, leaderboard, and what a page asks before it joins, through a real server with donors that answer by a script. */
+
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { arrayOf, totalOf } from '../../swarm/base.ts';
 import { aboutSchema, publicSampleSchema } from '../../swarm/messages/about.ts';
 import { type Leaderboard, leaderboardSchema } from '../../swarm/messages/leaderboard.ts';
 import { errorOf, OPERATED_STEPS, OperatedServer } from '../testing/operatedServer.ts';
@@ -136,7 +138,7 @@ it('names are each one donor’s: who looks alike is told, and a name that is de
 it('a leaderboard of many is not worked out again for each commit', async () => {
   await operated.serve(null);
   const { store } = operated.data;
-  const credits = Array.from({ length: 6_000 }, (_, number) => ({
+  const credits = arrayOf(6_000, (number) => ({
     ...{ id: `${number}`, name: `Stranger ${number}`, team: '', tokens: 6_000 - number },
   }));
   let workedOut = 0;
@@ -161,7 +163,7 @@ it('names are chosen a few a second by all addresses together, donors at work as
     const body = JSON.stringify({ name: `Stranger ${number}`, team: '' });
     return (await fetch(`${url}/api/name`, { method: 'PUT', headers, body })).status;
   };
-  const statuses = await Promise.all(Array.from({ length: 600 }, (_, number) => put(number)));
+  const statuses = await Promise.all(arrayOf(600, (number) => put(number)));
   expect(new Set(statuses)).toEqual(new Set([200, 429]));
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(400);
   const donor = new ScriptedDonor(url, { key: KEY, stepMs: 100 });
@@ -207,7 +209,7 @@ describe('a page before it joins', () => {
     expect(await errorOf(await call('GET', '/api/run'))).toEqual([403, expect.stringContaining('by invitation')]);
     const about = aboutSchema.parse(await (await call('GET', '/api/run?invite=come%20in')).json());
     expect(about).toMatchObject({ name: 'tiny', train: { sequenceLength: 8 } });
-    expect(about.parameters).toBe(operated.server.run.model.blocks.reduce((sum, { elements }) => sum + elements, 0));
+    expect(about.parameters).toBe(totalOf(operated.server.run.model.blocks, ({ elements }) => elements));
   });
 
   it('reads what the newest saved state writes, written once', async () => {

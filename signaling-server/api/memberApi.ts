@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { peerId } from '../../swarm/base.ts';
+import { peerId, totalOf } from '../../swarm/base.ts';
 import type { About } from '../../swarm/messages/about.ts';
 import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
@@ -90,7 +90,7 @@ function addRunCalls(app: FastifyInstance, { run, data, visible, own, site }: Me
       model: run.facts.model,
       train: run.facts.train,
       stepTargets: targets,
-      parameters: run.model.blocks.reduce((sum, { elements }) => sum + elements, 0),
+      parameters: totalOf(run.model.blocks, ({ elements }) => elements),
       card: cardOf(store, run.name),
     }),
   );

@@ -1,5 +1,6 @@
 import { inflateSync } from 'node:zlib';
 import { expect, it } from 'vitest';
+import { arrayOf } from '../../swarm/base.ts';
 import { placesFor } from '../../swarm/shoalPlaces.ts';
 import { png, previewPicture } from './previewPicture.ts';
 import { strokeText } from './strokeText.ts';
@@ -8,7 +9,7 @@ import { strokeText } from './strokeText.ts';
 function pixelsOf(picture: Buffer, width: number): number[][] {
   const at = picture.indexOf('IDAT');
   const rows = inflateSync(picture.subarray(at + 4, at + 4 + picture.readUInt32BE(at - 4)));
-  return Array.from({ length: rows.length / (width + 1) }, (_, row) => [
+  return arrayOf(rows.length / (width + 1), (row) => [
     ...rows.subarray(row * (width + 1) + 1, (row + 1) * (width + 1)),
   ]);
 }

@@ -1,5 +1,7 @@
 /** The picture that a link to a run has where people share it: its donors as fish, what it is, and how its loss fell. */
+
 import { crc32, deflateSync } from 'node:zlib';
+import { arrayOf } from '../../swarm/base.ts';
 import { type Place, placesFor } from '../../swarm/shoalPlaces.ts';
 import { type Point, strokeText } from './strokeText.ts';
 
@@ -19,7 +21,7 @@ const CORNERS = 12;
 
 /** A cubic Bézier curve, its first point left out. */
 function bezier(points: readonly [Point, Point, Point, Point]): Point[] {
-  return Array.from({ length: 8 }, (_, at) => {
+  return arrayOf(8, (at) => {
     const t = (at + 1) / 8;
     const weights = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t ** 2 * (1 - t), t ** 3];
     const along = (axis: 0 | 1): number => points.reduce((sum, point, i) => sum + (weights[i] ?? 0) * point[axis], 0);
@@ -83,7 +85,7 @@ function write(pixels: Uint8Array, text: string, y: number, most: number, colour
     for (const [at, [x, row]] of points.entries()) {
       fill(
         pixels,
-        Array.from({ length: CORNERS }, (_, corner): Point => {
+        arrayOf(CORNERS, (corner): Point => {
           const angle = (2 * Math.PI * corner) / CORNERS;
           return [x + half * Math.cos(angle), row + half * Math.sin(angle)];
         }),

@@ -1,6 +1,6 @@
 /** What anyone may know of a run (`/status`): how far it is and how it does. No donor is named, none counted alone. */
 
-import { peerId } from '../../swarm/base.ts';
+import { peerId, total, totalOf } from '../../swarm/base.ts';
 import { byNumber, withNumbers } from '../../swarm/islands/rounds.ts';
 import type { PublicStatus } from '../../swarm/messages/publicStatus.ts';
 import { type Snapshot, type SnapshotPhase, STATE_WORDS } from '../../swarm/messages/snapshot.ts';
@@ -96,13 +96,12 @@ type Moved = Pick<WatchedStep, 'plan' | 'donors' | 'seconds' | 'bytesDirect' | '
  */
 export function minuteTraffic(steps: readonly Moved[], bytesOfTwo: number | null): PublicStatus['minuteTraffic'] {
   const inForce = steps.filter(({ plan }) => plan === steps.at(-1)?.plan);
-  const seconds = inForce.reduce((sum, step) => sum + step.seconds, 0);
+  const seconds = totalOf(inForce, (step) => step.seconds);
   if (seconds <= 0) return null;
   const isShared = inForce.some(({ donors }) => donors > 1);
   if (!isShared && bytesOfTwo === null) return null;
-  const bytes = inForce.reduce(
-    (sum, step) => sum + (isShared ? (2 * (step.bytesDirect + step.bytesRelayed)) / step.donors : (bytesOfTwo ?? 0)),
-    0,
+  const bytes = totalOf(inForce, (step) =>
+    isShared ? (2 * (step.bytesDirect + step.bytesRelayed)) / step.donors : (bytesOfTwo ?? 0),
   );
   return { bytes: (bytes / seconds) * 60, isMeasured: isShared };
 }
@@ -116,5 +115,5 @@ export function stepBytesOfTwo(
   if (splitProblem(model, train.globalBatchSize, 2, options) !== null) return null;
   const plan = equalSplit(model, train.globalBatchSize, ['a', 'b'].map(peerId), options);
   const size = { sequence: train.sequenceLength, wire: precision.wire };
-  return Object.values(stepTraffic(model, plan, size)).reduce((sum, bytes) => sum + bytes, 0);
+  return total(Object.values(stepTraffic(model, plan, size)));
 }

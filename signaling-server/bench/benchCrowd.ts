@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { WebSocket } from 'ws';
-import { arrayOf, peerId } from '../../swarm/base.ts';
+import { arrayOf, nearestRank, peerId } from '../../swarm/base.ts';
 import { type PeerMessage, PROTOCOL_VERSION } from '../../swarm/messages/messages.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
@@ -77,11 +77,10 @@ async function watched(server: Server): Promise<Window> {
     healthMs.push(monotonicMs() - askedMs);
     await sleep(LOOK_MS);
   }
-  healthMs.sort((a, b) => a - b);
   return {
     commitsPerSecond: (server.run.committedSteps - committedSteps) / ((monotonicMs() - beganMs) / 1_000),
-    healthMsP95: healthMs[Math.floor(0.95 * (healthMs.length - 1))] ?? 0,
-    healthMsMost: healthMs.at(-1) ?? 0,
+    healthMsP95: nearestRank(healthMs, 0.95) ?? 0,
+    healthMsMost: nearestRank(healthMs, 1) ?? 0,
     residentBytes: process.memoryUsage.rss(),
   };
 }

@@ -7,7 +7,7 @@
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
-import { arrayOf } from '../../swarm/base.ts';
+import { arrayOf, nearestRank } from '../../swarm/base.ts';
 import { PROTOCOL_VERSION } from '../../swarm/messages/messages.ts';
 import { SCRIPTED_ADAPTER, SCRIPTED_PROFILE } from '../testing/scriptedDonor.ts';
 import { TinyServers } from '../testing/tinyServers.ts';
@@ -54,10 +54,10 @@ async function benchDonors(): Promise<Omit<ServerBench, 'crowd'>> {
       for (const { socket } of clients) socket.send(HEARTBEAT);
       await sleep(WAVE_MS);
     }
-    const joins = clients.map(({ joinMs }) => joinMs).sort((a, b) => a - b);
+    const joins = clients.map(({ joinMs }) => joinMs);
     const messagesPerSecond = await wordsPerSecond(clients);
     const donorsHeld = clients.filter(isOpen).length;
-    const at = (share: number): number => joins[Math.floor(share * (joins.length - 1))] ?? 0;
+    const at = (share: number): number => nearestRank(joins, share) ?? 0;
     return {
       ...{ donorsHeld, donors: DONORS, joinMsP50: at(0.5), joinMsP95: at(0.95), messagesPerSecond },
       residentBytes: process.memoryUsage.rss(),

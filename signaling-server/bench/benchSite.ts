@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { arrayOf, at } from '../../swarm/base.ts';
+import { arrayOf, at, nearestRank } from '../../swarm/base.ts';
 import { HEARTBEAT_MS, type PeerMessage } from '../../swarm/messages/messages.ts';
 import { decodeEnvelope, encodeEnvelope, timeContent } from '../../swarm/messages/relay.ts';
 import { peers } from '../../swarm/plan/plan.ts';
@@ -60,8 +60,7 @@ interface SiteBench {
 }
 
 const spreadOf = (values: readonly number[]): Spread => {
-  const sorted = [...values].sort((a, b) => a - b);
-  const share = (part: number): number => sorted[Math.floor(part * (sorted.length - 1))] ?? 0;
+  const share = (part: number): number => nearestRank(values, part) ?? 0;
   return { p50: share(0.5), p95: share(0.95), p99: share(0.99) };
 };
 

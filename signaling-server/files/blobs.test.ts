@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writ
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { arrayOf } from '../../swarm/base.ts';
 import { openBlobs } from './blobs.ts';
 
 let folder = '';
@@ -32,7 +33,7 @@ test('what is put is there by its hash, whole and in ranges, once', async () => 
 
 test('the same bytes put many times at once are kept once', async () => {
   const blobs = await openBlobs(folder);
-  const hashes = await Promise.all(Array.from({ length: 8 }, () => blobs.put(bytes)));
+  const hashes = await Promise.all(arrayOf(8, () => blobs.put(bytes)));
   expect(new Set(hashes).size).toBe(1);
   expect(await blobs.list()).toEqual([hashes[0]]);
   expect(readdirSync(join(folder, 'unfinished'))).toEqual([]);

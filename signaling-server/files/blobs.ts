@@ -6,7 +6,7 @@ import { createHash, hash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { access, type FileHandle, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { got, invariant } from '../../swarm/base.ts';
+import { addToKey, got, invariant } from '../../swarm/base.ts';
 import { messageOf } from './errorWords.ts';
 import { makeFolder } from './makeFolder.ts';
 
@@ -147,7 +147,7 @@ class Blobs extends BlobReader {
   /** For whoever reads several for a while: whichever are removed meanwhile stay until the answer is called, once. */
   hold(hashes: Iterable<BlobHash>): () => Promise<void> {
     const own = new Set(hashes);
-    for (const hash of own) this.#held.set(hash, (this.#held.get(hash) ?? 0) + 1);
+    for (const hash of own) addToKey(this.#held, hash, 1);
     return async () => {
       const last = [...own];
       own.clear();

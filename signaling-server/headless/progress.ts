@@ -92,7 +92,7 @@ function bar(stream: NodeJS.WriteStream): TrainingProgress {
 
 function lines(stream: NodeJS.WriteStream): TrainingProgress {
   const left = timeLeft();
-  let lastMs = Number.NEGATIVE_INFINITY;
+  let lastMs = -Infinity;
   let lastStep = -1;
   return {
     note: (text) => void stream.write(`${text}\n`),

@@ -10,7 +10,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { got, invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { arrayOf, got, invariant, type Result, refusal, success } from '../../swarm/base.ts';
 import type { Held } from '../../swarm/coordinator/events.ts';
 import { COMMAND_FILE, PAGES_FOLDER } from '../files/projectRoot.ts';
 import { type Log, terminalLog } from '../monitoring/log.ts';
@@ -116,7 +116,7 @@ export async function openSiteProcesses(
       await site.data.store.kept();
       return name;
     });
-    const directories = Array.from({ length: servers }, (_, number) => join(folder, `server-${number}`));
+    const directories = arrayOf(servers, (number) => join(folder, `server-${number}`));
     server = new Processes({ ...options, runName }, directories, url);
     const started = await server.start();
     if (started.ok) return success({ server, conclude: withSite, end });

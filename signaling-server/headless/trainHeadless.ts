@@ -81,7 +81,7 @@ export async function trainHeadless(training: Training): Promise<Result<Trained>
     const interrupted = Promise.race([aborted(interrupt), stopped]).then(() => ({ outcome: 'interrupted' as const }));
     const others: Promise<{ readonly outcome: Trained['outcome'] }>[] = [interrupted];
     if (untilLoss !== undefined) {
-      const isLow = ({ snapshot }: RunStatus) => (snapshot.evaluationLoss ?? Number.POSITIVE_INFINITY) <= untilLoss;
+      const isLow = ({ snapshot }: RunStatus) => (snapshot.evaluationLoss ?? Infinity) <= untilLoss;
       others.push(until(server, isLow).then(() => ({ outcome: 'enough' })));
     }
     if (timeLimitSeconds !== undefined)

@@ -4,7 +4,7 @@ import { monotonicMs } from '../monitoring/clock.ts';
 /** Runs `work` soon after a request, at most once in `intervalMs`, or for as long after it as `work` itself says. */
 export function throttled(intervalMs: number, work: () => unknown): { request(): void; cancel(): void } {
   let timer: NodeJS.Timeout | undefined;
-  let dueMs = Number.NEGATIVE_INFINITY;
+  let dueMs = -Infinity;
   const request = (): void => {
     if (timer !== undefined) return;
     timer = setTimeout(

@@ -4,7 +4,7 @@
  */
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { totalOf } from '../../swarm/base.ts';
+import { nearestRank, totalOf } from '../../swarm/base.ts';
 import type { CommitRecord } from '../../swarm/coordinator/events.ts';
 import { STEP_TENSORS } from '../../swarm/messages/frame.ts';
 import type { RefusalReason } from '../../swarm/messages/refusals.ts';
@@ -187,11 +187,9 @@ export class RunCounts {
 /** Least, median and most; nothing where nothing was measured. */
 function setSpread(gauge: Gauge<'of'>, values: readonly number[]): void {
   gauge.reset();
-  const sorted = values.toSorted((a, b) => a - b);
-  const places = { least: 0, median: sorted.length >> 1, most: sorted.length - 1 };
-  for (const [of, place] of Object.entries(places)) {
-    const value = sorted[place];
-    if (value !== undefined) gauge.set({ of }, value);
+  for (const [of, share] of Object.entries({ least: 0, median: 0.5, most: 1 })) {
+    const value = nearestRank(values, share);
+    if (value !== null) gauge.set({ of }, value);
   }
 }
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { arrayOf } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { peers, problems } from '../../swarm/plan/plan.ts';
@@ -15,7 +16,7 @@ function modelOf(layers: number): Model {
 /** Peer i computes a layer in (i + 1) hundredths of a second. */
 function problem(count: number, memoryBytes = 1e9, layers = 4): ClusterProblem {
   const cluster = {
-    peers: Array.from({ length: count }, (_, index) => ({
+    peers: arrayOf(count, (index) => ({
       ...{ id: `p${count - index}`, memoryBytes, uploadBytesPerSecond: null, downloadBytesPerSecond: null },
       measured: { forwardSecondsPerLayer: [(count - index) / 100], backwardSecondsPerLayer: [(count - index) / 50] },
     })),

@@ -57,11 +57,7 @@ export function wholeWeights(blobs: ReadsBlobs, { file, base }: RunDocument, man
 }
 
 /** What stands of the blocks that a stage computes with; of a run without an adapter, nothing. */
-export async function baseParts(
-  blobs: ReadsBlobs,
-  { file, base }: RunDocument,
-  layers: Range,
-): Promise<BlockPart[]> {
+export async function baseParts(blobs: ReadsBlobs, { file, base }: RunDocument, layers: Range): Promise<BlockPart[]> {
   if (base === undefined) return [];
   const read = baseReader(blobs, file, base);
   const parts: BlockPart[] = [];

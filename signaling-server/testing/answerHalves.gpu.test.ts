@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { at, seededRandom } from '../../swarm/base.ts';
+import { arrayOf, at, seededRandom } from '../../swarm/base.ts';
 import { plainProducts } from '../../swarm/reference/products.ts';
 import { referenceTensors } from '../../swarm/reference/trainer.ts';
 import { Transformer } from '../../swarm/reference/transformer.ts';
@@ -24,7 +24,7 @@ async function answered(golden: GoldenCase, count: number): Promise<number[]> {
   const { model } = golden;
   const stages = await openStages(dawn.value, golden, evenly(model.layers, count), 9, 'f16');
   const random = seededRandom(4);
-  const ids = Array.from({ length: PROMPT }, () => Math.floor(random() * model.vocabulary));
+  const ids = arrayOf(PROMPT, () => Math.floor(random() * model.vocabulary));
   const talk: Talk = { name: 'talk', ids, read: 0 };
   while (talk.ids.length < PROMPT + TOKENS) await piece(stages, [[talk, Math.min(4, talk.ids.length - talk.read)]]);
   closeAll(stages);

@@ -1,7 +1,7 @@
 /** Stages that answer on one device, as their donors would have them, and pieces that go through all of them. */
 import type { DawnDevice } from '../../shaders/testing/dawn.ts';
 import { Pages } from '../../swarm/answers/pages.ts';
-import { at, got, invariant, type Range } from '../../swarm/base.ts';
+import { arrayOf, at, got, invariant, type Range } from '../../swarm/base.ts';
 import { type BlockName, blocksOfStage, standingOfStage } from '../../swarm/model/model.ts';
 import type { Compute } from '../../swarm/precision.ts';
 import type { AnswerRow } from '../../web/src/executor/engine.ts';
@@ -65,7 +65,7 @@ export async function piece(stages: readonly Answering[], talks: readonly (reado
     const rows = talks.flatMap(([talk, count]): AnswerRow[] => {
       const own = pages.extend(talk.name, count, new Set(talks.map(([{ name }]) => name)));
       invariant(own, 'there is room');
-      return Array.from({ length: count }, (_, i) => {
+      return arrayOf(count, (i) => {
         const position = talk.read + i;
         const isLast = position === talk.ids.length - 1;
         const draw = isLast ? { temperature: 0, topP: 1, seed: 0, number: 0 } : null;
@@ -92,5 +92,5 @@ export function closeAll(stages: readonly Answering[]): void {
 /** The layers in so many stages, as equal as can be. */
 export function evenly(layers: number, count: number): Range[] {
   const end = (stage: number): number => Math.round((stage * layers) / count);
-  return Array.from({ length: count }, (_, stage): Range => [end(stage), end(stage + 1)]);
+  return arrayOf(count, (stage): Range => [end(stage), end(stage + 1)]);
 }

@@ -6,7 +6,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { Answering } from '../../swarm/answers/answering.ts';
 import { Pages } from '../../swarm/answers/pages.ts';
-import { at, below, got, invariant, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
+import { arrayOf, at, below, got, invariant, type PeerId, peerId, seededRandom } from '../../swarm/base.ts';
 import { answerBuffers } from '../../swarm/memory/answerMemory.ts';
 import {
   ANSWER_DRAWS,
@@ -97,9 +97,9 @@ async function prompts({ model, weights }: GoldenCase, count: number, temperatur
   for (const { name, elements } of model.blocks) blocks.set(name, await weights.readBlock(name, 0, elements));
   const tensors = referenceTensors(model, (block) => got(blocks, block));
   const random = seededRandom(11);
-  return Array.from({ length: count }, (_, i) => {
+  return arrayOf(count, (i) => {
     const length = i === 0 ? 1 : i === 1 ? model.positions : 1 + below(random, model.positions - 1);
-    const ids = Array.from({ length }, () => below(random, model.vocabulary));
+    const ids = arrayOf(length, () => below(random, model.vocabulary));
     const most = Math.min(9, model.positions + 1 - length);
     return { ids, wanted: generate(model, tensors, ids, { count: most, temperature, seed: 0, atFull: 'end' }) };
   });
@@ -121,7 +121,7 @@ test.each([
     const golden = await openGoldenCase(name);
     const { model, readState: read, tokens } = golden;
     const train = standing(golden);
-    const peers = Array.from({ length: count }, (_, i) => peerId(`donor-${i}`));
+    const peers = arrayOf(count, (i) => peerId(`donor-${i}`));
     const plan = equalSplit(model, train.globalBatchSize, peers, { microBatches: 4 });
     const engine = gpuEngine(gpuOf(dawn.value), model, train);
     const alone = await OneProcess.open({ engine, model, train, plan, read, tokens });

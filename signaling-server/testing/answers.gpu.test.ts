@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { at, seededRandom } from '../../swarm/base.ts';
+import { arrayOf, at, seededRandom } from '../../swarm/base.ts';
 import { generate } from '../../swarm/reference/generate.ts';
 import { referenceTensors } from '../../swarm/reference/trainer.ts';
 import { closeAll, evenly, openStages, piece, ROWS, type Talk } from './answerStages.ts';
@@ -46,7 +46,7 @@ describe('stages that answer', () => {
     const random = seededRandom(count);
     const below = (limit: number): number => Math.floor(random() * limit);
     const prompts = [1, Math.min(7, model.positions - 4), Math.floor(model.positions / 2)].map((length) =>
-      Array.from({ length }, () => below(model.vocabulary)),
+      arrayOf(length, () => below(model.vocabulary)),
     );
     const talks = prompts.map((ids, i): Talk => ({ name: `talk ${i}`, ids: [...ids], read: 0 }));
     const wanted = prompts.map((ids) => {

@@ -3,7 +3,7 @@
  * trains. Of the code that plans it has who holds, keeps and gathers what, and where pieces are cut. Each holder has what the
  * codes of its sums missed; all compute with h, what holders have of p, but for what a stage gathers, which is p itself.
  */
-import { at, got, type PeerId } from '../../swarm/base.ts';
+import { arrayOf, at, got, type PeerId, totalOf } from '../../swarm/base.ts';
 import { slices } from '../../swarm/model/layout.ts';
 import { type BlockName, blocksOfStage, layerBlock, type Model, type Operation } from '../../swarm/model/model.ts';
 import { codedParts, codesSums, codesValues } from '../../swarm/plan/codedState.ts';
@@ -56,7 +56,7 @@ export function codedTrainer(
 ): ReferenceTrainer {
   const trainer = new CodedTrainer(model, plan, tensors);
   const { islands } = train;
-  const turnSteps = islands && islands.count !== 'auto' ? islands.innerSteps : Number.POSITIVE_INFINITY;
+  const turnSteps = islands && islands.count !== 'auto' ? islands.innerSteps : Infinity;
   let done = 0;
   return {
     tensors,
@@ -67,7 +67,7 @@ export function codedTrainer(
       let squares = 0;
       for (const sum of sums.values()) for (const value of sum) squares += value * value;
       const gradientNorm = Math.sqrt(squares);
-      const clip = Math.min(1, (train.gradientClipNorm ?? Number.POSITIVE_INFINITY) / (gradientNorm + 1e-6));
+      const clip = Math.min(1, (train.gradientClipNorm ?? Infinity) / (gradientNorm + 1e-6));
       done++;
       trainer.update(sums, { ...train.optimizer, rate, clip, done });
       return { loss, gradientNorm, learningRate: rate };
@@ -106,7 +106,7 @@ class CodedTrainer {
   /** The mean loss of the windows, and what keepers add up of its gradients. */
   sums(windows: readonly Window[]): { readonly loss: number; readonly sums: Planes } {
     const [model, values] = [this.#tiedApart(), this.#computedWith()];
-    const targets = windows.reduce((sum, window) => sum + positionsOf(window), 0);
+    const targets = totalOf(windows, (window) => positionsOf(window));
     const found = new Map<number, Matrices>();
     let loss = 0;
     for (const { id, samples } of this.#plan.microBatches) {
@@ -161,7 +161,7 @@ class CodedTrainer {
   #addSums(index: number, stage: PlanStage, peer: PeerId, gradients: readonly Matrices[], sums: Planes): void {
     for (const use of blocksOfStage(this.#model, stage.layers)) {
       const own = gradients.map((one) => this.#flat(use.block, this.#ofStage(stage, one)));
-      const whole = own[0]?.map((_, i) => own.reduce((sum, values) => sum + at(values, i), 0)) ?? [];
+      const whole = own[0]?.map((_, i) => totalOf(own, (values) => at(values, i))) ?? [];
       const sum = got(sums, use.block);
       const key = `${index} ${peer} ${use.block}`;
       const rest = this.#left.get(key) ?? new Float64Array(sum.length);
@@ -209,7 +209,7 @@ class CodedTrainer {
         found.set(name + ending, values);
       }
     };
-    const blocks = ['embedding', 'head', ...Array.from({ length: layers }, (_, i) => layerBlock(i))] as const;
+    const blocks = ['embedding', 'head', ...arrayOf(layers, (i) => layerBlock(i))] as const;
     for (const block of blocks) put(block, homeStage(this.#plan, block));
     if (tied) put('embedding', last, IN_HEAD);
     return found;

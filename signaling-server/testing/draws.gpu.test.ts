@@ -4,7 +4,7 @@
  */
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { invariant } from '../../swarm/base.ts';
+import { arrayOf, invariant } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import { predictedBytes } from '../../swarm/memory/memory.ts';
 import { initialValues } from '../../swarm/model/initialValues.ts';
@@ -24,7 +24,7 @@ const MOST_DRAWS = process.env.SHOAL_LONG === '1' ? 200 : 8;
 const FOUND = [21];
 const DRAWS = process.env.SHOAL_DRAW
   ? [Number(process.env.SHOAL_DRAW)]
-  : [...new Set([...Array.from({ length: MOST_DRAWS }, (_, seed) => seed), ...FOUND])];
+  : [...new Set([...arrayOf(MOST_DRAWS, (seed) => seed), ...FOUND])];
 
 let dawn: Awaited<ReturnType<typeof dawnDevice>>;
 let gpu: Gpu | null = null;

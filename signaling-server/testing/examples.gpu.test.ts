@@ -4,7 +4,7 @@
  */
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { at, below, invariant, peerId, type Range, seededRandom } from '../../swarm/base.ts';
+import { arrayOf, at, below, invariant, peerId, type Range, seededRandom } from '../../swarm/base.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { initialValues } from '../../swarm/model/initialValues.ts';
 import type { Model } from '../../swarm/model/model.ts';
@@ -83,7 +83,7 @@ test.each(CASES)(
     const trainer = referenceTrainer(model, referenceTensors(model, values), TRAIN);
     const plan = equalSplit(model, SAMPLES, names.map(peerId), { microBatches: SAMPLES });
     const tokens = (step: number, [from, to]: Range) => {
-      const windows = Array.from({ length: to - from }, (_, i) => windowOf(step * SAMPLES + from + i, longest));
+      const windows = arrayOf(to - from, (i) => windowOf(step * SAMPLES + from + i, longest));
       return {
         ids: joined(windows.map(({ ids }) => ids)),
         targets: joined(windows.map(({ targets }) => targets)),
@@ -97,9 +97,7 @@ test.each(CASES)(
         kind === 'value' ? values(block).slice(from, to) : new Float32Array(to - from),
     });
     for (let step = 0; step < STEPS; step++) {
-      const wanted = trainer.step(
-        Array.from({ length: SAMPLES }, (_, sample) => windowOf(step * SAMPLES + sample, longest)),
-      );
+      const wanted = trainer.step(arrayOf(SAMPLES, (sample) => windowOf(step * SAMPLES + sample, longest)));
       const { loss, gradientNorm } = await swarm.step(step);
       expect(Math.abs(loss / wanted.loss - 1), `loss of step ${step}`).toBeLessThan(2e-6);
       expect(Math.abs(gradientNorm / wanted.gradientNorm - 1), `norm of step ${step}`).toBeLessThan(5e-5);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { at, got } from '../../swarm/base.ts';
+import { arrayOf, at, got } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { type ReferenceTrainer, referenceTensors, referenceTrainer } from '../../swarm/reference/trainer.ts';
 import type { Window } from '../../swarm/reference/transformer.ts';
@@ -62,7 +62,7 @@ async function goldenCase(name: string): Promise<Case> {
     run,
     model,
     trainer: referenceTrainer(model, await tensorsOf(golden(`${name}/${run.init}`), model), run.train),
-    windows: (step) => Array.from({ length: globalBatchSize }, (_, sample) => window(step, sample)),
+    windows: (step) => arrayOf(globalBatchSize, (sample) => window(step, sample)),
     expected: readFileSync(golden(`${name}/expected.jsonl`), 'utf8')
       .trim()
       .split('\n')

@@ -1,6 +1,6 @@
 /** A golden case as a test needs it: its run, its initial weights, its tokens, and what the float64 trainer found. */
 import { readFile } from 'node:fs/promises';
-import { at, type Range } from '../../swarm/base.ts';
+import { arrayOf, at, type Range } from '../../swarm/base.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
 import type { StateKind } from '../../swarm/plan/stateKinds.ts';
 import { modelOf, parseRunFile, type RunFile, type Train } from '../../swarm/run/runFile.ts';
@@ -57,7 +57,7 @@ export function windowsOf(
 ): (step: number, samples: Range) => Uint8Array[] {
   const count = Math.floor((text.length - 1) / T);
   return (step, [from, to]) =>
-    Array.from({ length: to - from }, (_, i) => {
+    arrayOf(to - from, (i) => {
       const start = ((step * B + from + i) % count) * T;
       return text.subarray(start, start + T + 1);
     });

@@ -4,7 +4,7 @@
  */
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { at, invariant } from '../../swarm/base.ts';
+import { arrayOf, at, invariant } from '../../swarm/base.ts';
 import { hostBytes, predictedBytes } from '../../swarm/memory/memory.ts';
 import { GRID_PLANS, gridPlan, isLayered, WAYS, waysOf } from '../../swarm/testing/gridPlans.ts';
 import { roleBytes } from '../../web/src/executor/role.ts';
@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 
 const random = ['gpt2-tiny', 'llama-tiny'].flatMap((name, place) =>
-  Array.from({ length: GRID_PLANS }, (_, index) => [name, index + GRID_PLANS * place] as const),
+  arrayOf(GRID_PLANS, (index) => [name, index + GRID_PLANS * place] as const),
 );
 /** These have all that saves memory at once. */
 const SOME = [6, 19, 29, 30];

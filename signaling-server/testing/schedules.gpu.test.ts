@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { at, invariant, type PeerId, peerId } from '../../swarm/base.ts';
+import { arrayOf, at, invariant, type PeerId, peerId } from '../../swarm/base.ts';
 import { predictedBytes } from '../../swarm/memory/memory.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
 import { equalSplit, type SplitOptions } from '../../swarm/planner/equalSplit.ts';
@@ -25,7 +25,7 @@ beforeAll(async () => {
   if (dawn.ok) gpu = gpuOf(dawn.value);
 });
 
-const peers = (count: number): PeerId[] => Array.from({ length: count }, (_, index) => peerId(`d${index}`));
+const peers = (count: number): PeerId[] => arrayOf(count, (index) => peerId(`d${index}`));
 
 async function train(name: string, planOf: (model: Parameters<typeof equalSplit>[0], samples: number) => Plan) {
   invariant(gpu, 'a device');

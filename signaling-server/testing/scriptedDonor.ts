@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
-import { invariant, type PeerId, type Range } from '../../swarm/base.ts';
+import { arrayOf, invariant, type PeerId, type Range } from '../../swarm/base.ts';
 import {
   decodeServerMessage,
   HEARTBEAT_MS,
@@ -343,7 +343,7 @@ export class ScriptedDonor {
     const windows = Math.floor(((evaluation?.tokens ?? 1) - 1) / train.sequenceLength);
     const counted = this.#last(plan).map(({ id, samples: [from, to] }) => {
       const inRound = (window: number) => from <= window % train.globalBatchSize && window % train.globalBatchSize < to;
-      return { id, count: Array.from({ length: windows }, (_, window) => window).filter(inRound).length };
+      return { id, count: arrayOf(windows, (window) => window).filter(inRound).length };
     });
     const losses = this.#losses(scriptedEvaluation(step), counted);
     this.say({ type: 'evaluated', epoch, step, losses });

@@ -1,7 +1,7 @@
 /** Gradient sums and values as int8 codes, on Dawn: what they leave of the golden curve, what they save, who has what. */
 import { beforeAll, describe, expect, test } from 'vitest';
 import { dawnDevice } from '../../shaders/testing/dawn.ts';
-import { at, got, invariant, peerId } from '../../swarm/base.ts';
+import { arrayOf, at, got, invariant, peerId } from '../../swarm/base.ts';
 import { hostBytes, predictedBytes } from '../../swarm/memory/memory.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import { withStateWire } from '../../swarm/plan/codedState.ts';
@@ -143,7 +143,7 @@ describe('state as int8', () => {
     const [apart, norms, exact]: [number[], number[], number[]] = [[], [], []];
     for (let step = 0; step < 4; step++) {
       const { globalBatchSize: samples } = run.train;
-      const wanted = oracle.step(Array.from({ length: samples }, (_, sample) => windowOf(golden, step, sample)));
+      const wanted = oracle.step(arrayOf(samples, (sample) => windowOf(golden, step, sample)));
       const done = await swarm.step(step);
       apart.push(Math.abs(done.loss / wanted.loss - 1));
       norms.push(Math.abs(done.gradientNorm / wanted.gradientNorm - 1));

@@ -140,7 +140,7 @@ export class VirtualLink {
         }, LOOK_MS);
         return () => {
           clearInterval(look);
-          next = Number.POSITIVE_INFINITY;
+          next = Infinity;
         };
       },
       purge: (below) => asked(() => nats.purge(below)),

@@ -4,7 +4,7 @@
  * of the conversation, once and in order, and nothing of another one.
  */
 import { expect, test } from 'vitest';
-import { at, below, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
+import { arrayOf, at, below, type PeerId, peerId, type Random, seededRandom } from '../base.ts';
 import type { AnswerMessage } from '../messages/answerWords.ts';
 import type { Plan } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
@@ -103,7 +103,7 @@ const plans: readonly Plan[] = [1, 2, 4].map((count) =>
   equalSplit(
     model,
     4,
-    Array.from({ length: count }, (_, i) => peerId(`donor-${i}`)),
+    arrayOf(count, (i) => peerId(`donor-${i}`)),
     { microBatches: 4 },
   ),
 );
@@ -119,7 +119,7 @@ test.each([1, 2, 3, 4, 5, 6])(
     const asked: { ids: number[]; count: number; tokens: number[]; ended: (string | null)[] }[] = [];
     for (let round = 0; round < 3_000; round++) {
       if (asked.length < 40 && random() < 0.05) {
-        const ids = Array.from({ length: 1 + below(random, 70) }, () => below(random, MODULUS));
+        const ids = arrayOf(1 + below(random, 70), () => below(random, MODULUS));
         const one = { ids, count: 1 + below(random, 12), tokens: [] as number[], ended: [] as (string | null)[] };
         const asker = {
           token: (token: number) => void one.tokens.push(token),

@@ -5,7 +5,7 @@
  * whoever reads it sees a pause. Askers get places in turn, however much one of them asks. Tokens pass through here and are
  * kept nowhere else.
  */
-import { got, type PeerId } from '../base.ts';
+import { addToKey, got, type PeerId, total, totalOf } from '../base.ts';
 import {
   ANSWER_DRAWS,
   ANSWER_ROWS,
@@ -122,10 +122,10 @@ export class Answering {
   /** What a question of so many tokens may expect. */
   room(from: string, rows: number, nowMs: number): Room {
     const chains = this.#chains.filter(({ blockedUntilMs }) => blockedUntilMs <= nowMs);
-    const places = chains.reduce((sum, { most }) => sum + most, 0);
+    const places = totalOf(chains, ({ most }) => most);
     if (places === 0) return { is: 'none' };
     const known = chains.flatMap(({ pieceMs }) => pieceMs ?? []);
-    const pieceMs = known.length > 0 ? known.reduce((sum, ms) => sum + ms, 0) / known.length : null;
+    const pieceMs = known.length > 0 ? total(known) / known.length : null;
     const all = [...this.#conversations.values()];
     const rank = all.filter(({ question }) => question.from === from).length;
     const waitMs = this.#passesBefore(rank, places) * (pieceMs ?? 0);
@@ -240,7 +240,7 @@ export class Answering {
 
   #learn(conversation: Conversation, { answered, chain }: Piece): void {
     const steps = [...answered.values()].map((message) => message.steps);
-    const [from, to] = conversation.steps ?? [Number.POSITIVE_INFINITY, 0];
+    const [from, to] = conversation.steps ?? [Infinity, 0];
     conversation.steps = [Math.min(from, ...steps), Math.max(to, ...steps)];
     for (const peer of chain.peers) conversation.donors.add(peer);
   }
@@ -295,7 +295,7 @@ export class Answering {
   /** Each conversation without a chain gets the one that has fewest. */
   #seat(nowMs: number): void {
     const counts = new Map(this.#chains.map((chain) => [chain, 0]));
-    for (const { chain } of this.#conversations.values()) if (chain) counts.set(chain, (counts.get(chain) ?? 0) + 1);
+    for (const { chain } of this.#conversations.values()) if (chain) addToKey(counts, chain, 1);
     for (const [conversation] of this.#waiting()) {
       const [free] = [...counts]
         .filter(([chain, count]) => count < Math.min(MOST_IN_CHAIN, chain.most) && chain.blockedUntilMs <= nowMs)

@@ -1,11 +1,11 @@
 /** Tokens are drawn from softmax(logits/temperature), cut to its nucleus; sharp, the likeliest. */
 import { expect, test } from 'vitest';
-import { at, normal, seededRandom } from '../base.ts';
+import { arrayOf, at, normal, seededRandom, totalOf } from '../base.ts';
 import { drawToken } from './drawToken.ts';
 
 const V = 8;
 const random = seededRandom(5);
-const logits = Array.from({ length: V }, () => 2 * normal(random));
+const logits = arrayOf(V, () => 2 * normal(random));
 
 function shares(temperature: number, allowed: readonly number[]): number[] {
   const powers = logits.map((logit, v) => (allowed.includes(v) ? Math.exp(logit / temperature) : 0));
@@ -17,24 +17,21 @@ function shares(temperature: number, allowed: readonly number[]): number[] {
 function deviation(expected: readonly number[], draws: readonly number[]): number {
   return expected.reduce((sum, share, v) => {
     const count = draws.filter((token) => token === v).length;
-    if (share === 0) return count === 0 ? sum : Number.POSITIVE_INFINITY;
+    if (share === 0) return count === 0 ? sum : Infinity;
     return sum + (count - share * draws.length) ** 2 / (share * draws.length);
   }, 0);
 }
 
-const all = Array.from({ length: V }, (_, v) => v);
+const all = arrayOf(V, (v) => v);
 const byLogit = all.toSorted((a, b) => at(logits, b) - at(logits, a));
 
 test.each([0.5, 1, 2])('[AN4] temperature %d: the distribution is the softmax', (temperature) => {
-  const draws = Array.from({ length: 4000 }, (_, number) =>
-    drawToken(logits, { temperature, topP: 1, seed: 17, number }),
-  );
+  const draws = arrayOf(4000, (number) => drawToken(logits, { temperature, topP: 1, seed: 17, number }));
   expect(deviation(shares(temperature, all), draws)).toBeLessThan(24.3);
 });
 
 test('other seeds draw alike, not the same', () => {
-  const of = (seed: number) =>
-    Array.from({ length: 4000 }, (_, number) => drawToken(logits, { temperature: 1, topP: 1, seed, number }));
+  const of = (seed: number) => arrayOf(4000, (number) => drawToken(logits, { temperature: 1, topP: 1, seed, number }));
   expect(deviation(shares(1, all), of(1))).toBeLessThan(24.3);
   expect(deviation(shares(1, all), of(2 ** 32 - 1))).toBeLessThan(24.3);
   expect(of(1)).toEqual(of(1));
@@ -43,11 +40,9 @@ test('other seeds draw alike, not the same', () => {
 
 test.each([1, 2, 3, 5])('a nucleus of the %i likeliest: no other comes, these as often as they should', (size) => {
   const whole = shares(1, all);
-  const upTo = (count: number) => byLogit.slice(0, count).reduce((sum, v) => sum + at(whole, v), 0);
+  const upTo = (count: number) => totalOf(byLogit.slice(0, count), (v) => at(whole, v));
   const topP = (upTo(size - 1) + upTo(size)) / 2;
-  const draws = Array.from({ length: 4000 }, (_, number) =>
-    drawToken(logits, { temperature: 1, topP, seed: 3, number }),
-  );
+  const draws = arrayOf(4000, (number) => drawToken(logits, { temperature: 1, topP, seed: 3, number }));
   expect(deviation(shares(1, byLogit.slice(0, size)), draws)).toBeLessThan(24.3);
 });
 

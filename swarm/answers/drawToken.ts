@@ -6,7 +6,7 @@
  * logit/temperature + noise, where the noise is −log E with E exponential. The noise follows from seed, number and token
  * alone, so it does not matter on which donor and beside which other answers a token is drawn.
  */
-import { at, mixed } from '../base.ts';
+import { at, mixed, total } from '../base.ts';
 
 export interface TokenDraw {
   /** 0: always the likeliest token. */
@@ -26,9 +26,9 @@ export const seedWord = (seed: number): number => (seed ^ Math.floor(seed / 2 **
 export function drawToken(logits_V: ArrayLike<number>, { temperature, topP, seed, number }: TokenDraw): number {
   if (temperature === 0) return first(logits_V, (logit) => logit);
   const key = mixed((seed ^ mixed(number)) >>> 0);
-  const least = topP < 1 ? leastOfNucleus(logits_V, temperature, topP) : Number.NEGATIVE_INFINITY;
+  const least = topP < 1 ? leastOfNucleus(logits_V, temperature, topP) : -Infinity;
   return first(logits_V, (logit, v) =>
-    logit < least ? Number.NEGATIVE_INFINITY : logit / temperature - Math.log(exponential(mixed((key ^ v) >>> 0))),
+    logit < least ? -Infinity : logit / temperature - Math.log(exponential(mixed((key ^ v) >>> 0))),
   );
 }
 
@@ -38,7 +38,7 @@ function exponential(word: number): number {
 }
 
 function first(logits_V: ArrayLike<number>, scoreOf: (logit: number, v: number) => number): number {
-  let [best, most] = [0, Number.NEGATIVE_INFINITY];
+  let [best, most] = [0, -Infinity];
   for (let v = 0; v < logits_V.length; v++) {
     const score = scoreOf(at(logits_V, v), v);
     if (score > most) [best, most] = [v, score];
@@ -51,7 +51,7 @@ function leastOfNucleus(logits_V: ArrayLike<number>, temperature: number, topP: 
   const sorted = Array.from(logits_V).sort((a, b) => b - a);
   const most = at(sorted, 0);
   const weights = sorted.map((logit) => Math.exp((logit - most) / temperature));
-  let rest = topP * weights.reduce((sum, weight) => sum + weight, 0);
+  let rest = topP * total(weights);
   const last = weights.findIndex((weight) => {
     rest -= weight;
     return rest <= 0;

@@ -1,6 +1,6 @@
 /** Pages of keys and values: no row belongs to two conversations, whoever comes, grows and goes. */
 import { expect, test } from 'vitest';
-import { below, seededRandom } from '../base.ts';
+import { arrayOf, below, seededRandom } from '../base.ts';
 import { PAGE_ROWS, Pages, placeOfPosition, UNUSED_PAGE } from './pages.ts';
 
 test.each([1, 2, 3])('rows have one owner, and stand where they were (seed %i)', (seed) => {
@@ -24,7 +24,7 @@ test.each([1, 2, 3])('rows have one owner, and stand where they were (seed %i)',
       known.delete(name);
       continue;
     }
-    const places = Array.from({ length: before + rows }, (_, position) => placeOfPosition(own, position));
+    const places = arrayOf(before + rows, (position) => placeOfPosition(own, position));
     expect(places.slice(0, before)).toEqual(known.get(name)?.slice(0, before) ?? []);
     known.set(name, places);
     const all = [...known.values()].flat();

@@ -3,7 +3,7 @@
  * conversation grows without a copy (Kwon et al. 2023, vLLM). Where no page is free, the conversation that was used longest
  * ago makes way; whoever goes on with it finds it gone, and reads it in again.
  */
-import { at, invariant } from '../base.ts';
+import { arrayOf, at, invariant } from '../base.ts';
 
 export const PAGE_ROWS = 16;
 /** Rows of a piece that stand for nothing read and write here. */
@@ -22,7 +22,7 @@ export class Pages {
 
   /** `count`: the unused page among them. */
   constructor(count: number) {
-    this.#free = Array.from({ length: Math.max(0, count - 1) }, (_, index) => count - 1 - index);
+    this.#free = arrayOf(Math.max(0, count - 1), (index) => count - 1 - index);
   }
 
   /** Pages for so many conversations of a model's length, the unused one among them. */

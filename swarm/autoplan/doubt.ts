@@ -4,7 +4,7 @@
  * a small part. Whose part made steps longer than its claims said counts as so much slower.
  */
 import { addToKey, arrayOf, type PeerId, total, totalOf } from '../base.ts';
-import type { Plan } from '../plan/plan.ts';
+import { type Plan, samplesById } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { curveAt, extended } from '../planner/sizing.ts';
 
@@ -114,11 +114,11 @@ function divided(seconds: number, claimed: Pass): Pass {
 }
 
 /** Layers times samples of each peer, as a share of all. */
-export function workShares({ stages, microBatches }: Plan): Map<PeerId, number> {
-  const sizes = new Map(microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
+export function workShares(plan: Plan): Map<PeerId, number> {
+  const sizes = samplesById(plan);
   const shares = new Map<PeerId, number>();
   let all = 0;
-  for (const { layers, members } of stages)
+  for (const { layers, members } of plan.stages)
     for (const { peer, microBatches: carried } of members) {
       const samples = totalOf(carried, (id) => sizes.get(id) ?? 0);
       const work = samples * (layers[1] - layers[0]);

@@ -4,7 +4,7 @@
  * tensors. What one end alone says makes a link no better than one that nobody measured, or than the same link the other
  * way. See SPEC.md, AP4.
  */
-import type { PeerId } from '../base.ts';
+import { type PeerId, total } from '../base.ts';
 import type { Limits } from '../limits.ts';
 import type { LinkReport } from '../messages/profile.ts';
 import type { Cluster } from '../planner/cluster.ts';
@@ -173,7 +173,7 @@ function uploadOf(sent: ReadonlyMap<PeerId, Way> | undefined, report: ReportedLi
   const line = (least: number): number => {
     const rates = ways.map(({ rate, most, isSaid }) => ({ rate: Math.max(rate, least * most), isSaid }));
     const said = rates.flatMap(({ rate, isSaid }) => (isSaid ? rate : []));
-    return Math.min(sum(rates.map(({ rate }) => rate)), Math.max(claimed ?? 0, ...said));
+    return Math.min(total(rates.map(({ rate }) => rate)), Math.max(claimed ?? 0, ...said));
   };
   const [, nextLowest = 1] = ways.map(({ rate, most }) => rate / most).toSorted((a, b) => a - b);
   return { known: line(nextLowest), own: line(1) };
@@ -193,12 +193,13 @@ function downloadsOf(sent: Ways, uploads: ReadonlyMap<PeerId, Claim>): Map<PeerI
   return new Map(
     shared.map(([peer, { ways }]) => {
       const heard = ways.flatMap((way) => way.heard ?? []);
-      return [peer, { known: sum(ways.map(({ rate }) => rate)), own: heard.length < ways.length ? null : sum(heard) }];
+      return [
+        peer,
+        { known: total(ways.map(({ rate }) => rate)), own: heard.length < ways.length ? null : total(heard) },
+      ];
     }),
   );
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
 
 /** What donors set themselves, no measurement. */
 export const lineCapsOf = (donors: readonly { readonly peer: PeerId; readonly limits: Limits }[]): LineCaps =>

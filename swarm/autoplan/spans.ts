@@ -5,9 +5,9 @@
  * ended (Firefox on llvmpipe, where it computes a submit as it takes it): of the same work in a step each counts as their
  * mean. Of the same work the newest spans count together: the lower quartile at a share, the median at full speed.
  */
-import { at, got, type PeerId, total } from '../base.ts';
+import { got, nearestRank, type PeerId, total } from '../base.ts';
 import type { Model } from '../model/model.ts';
-import type { Plan } from '../plan/plan.ts';
+import { type Plan, samplesById } from '../plan/plan.ts';
 import { measuredSpans, type ReportedSpan } from '../timeline/measured.ts';
 import { lengthSeconds } from '../timeline/timeline.ts';
 import { type Batch, type PeerProfile, recomputedBy, type StageWork, withRatio, workSeconds } from './peerProfile.ts';
@@ -24,7 +24,7 @@ export interface Done extends StageWork {
 
 /** The forwards and backwards of a report, under the plan that it is of. */
 export function workDone(plan: Plan, peer: PeerId, spans: readonly ReportedSpan[]): Done[] {
-  const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
+  const sizes = samplesById(plan);
   const found = measuredSpans(plan, peer, spans).flatMap((span): Spanned[] => {
     const { op, stage, microBatch } = span.action;
     const { aloneSeconds } = span;
@@ -81,8 +81,7 @@ export function withSpans(newest: NewestSpans, done: readonly Done[]): NewestSpa
 export const typicalWork = (newest: NewestSpans, isThrottled: boolean): Done[] =>
   newest.flatMap(({ work, seconds }) => {
     if (seconds.length < LEAST_SPANS) return [];
-    const sorted = seconds.toSorted((a, b) => a - b);
-    return [{ ...work, seconds: at(sorted, Math.floor((sorted.length - 1) * (isThrottled ? 0.25 : 0.5))) }];
+    return [{ ...work, seconds: nearestRank(seconds, isThrottled ? 0.25 : 0.5) ?? 0 }];
   });
 
 /** The profile as these times correct it: the head runs in the last stage's forward, its own share taken off. */

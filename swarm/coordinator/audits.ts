@@ -3,8 +3,8 @@
  * has confirmed. Pure questions and answers; what is done about them is in auditing.ts. Rules AU in SPEC.md.
  */
 import type { PeerId, Random } from '../base.ts';
-import type { Plan } from '../plan/plan.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
+import type { Plan } from '../plan/plan.ts';
 import { type AuditedWork, isAuditable, isWithinReach, itemsOf } from '../ways/evidence.ts';
 import type { CoordinatorConfig } from './events.ts';
 
@@ -70,7 +70,10 @@ export const NO_AUDITS: Audits = {
 };
 
 /** Some of what the members of this plan do is done again. */
-export const isAudited = (config: Pick<CoordinatorConfig, 'audit' | 'train' | 'batch' | 'model'>, plan: Plan): boolean =>
+export const isAudited = (
+  config: Pick<CoordinatorConfig, 'audit' | 'train' | 'batch' | 'model'>,
+  plan: Plan,
+): boolean =>
   config.audit !== undefined &&
   config.audit.share > 0 &&
   config.train.islands === undefined &&

@@ -43,7 +43,7 @@ export interface OwnerLine {
 }
 
 /** Of each line, in their order: parts of the model. Each of the two sums to 1; of one line alone nothing is copied. */
-export interface OwnerShares {
+interface OwnerShares {
   readonly seconds: number;
   readonly owned: readonly number[];
   readonly copied: readonly number[];

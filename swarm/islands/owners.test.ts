@@ -106,19 +106,6 @@ describe('ranges of owners', () => {
     expect(shares.slice(2)).toEqual([0, 0]);
     expect(sharesOf(named([line, line, { ...line, upload: 500 }]))?.owned[2]).toBeCloseTo(500 / 2_000_500, 9);
   });
-
-  test('of shares that are given, also where each place has just one other', () => {
-    const [line] = randomLines(1, 1);
-    invariant(line, 'a line');
-    const owned = ownersOf(MODEL, SETTINGS, named([line, line, line]), {
-      owned: [0.2, 0.7, 0.1],
-      copied: [0.8, 0.2, 0],
-    });
-    const copies = (donor: string) => lengthOf(owned.filter(({ peers }) => peers[1] === donor)) / ELEMENTS;
-    for (const { peers } of owned) expect(new Set(peers).size).toBe(2);
-    expect(copies('p1000')).toBeCloseTo(0.8, 2);
-    expect(copies('p1001')).toBeCloseTo(0.2, 2);
-  });
 });
 
 describe('shares of owners', () => {

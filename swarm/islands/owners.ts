@@ -7,7 +7,7 @@ import { at, type PeerId, type Range, totalOf } from '../base.ts';
 import type { Block, BlockName, Model } from '../model/model.ts';
 import { cutUpTo } from '../plan/shardCuts.ts';
 import type { MeetingSettings } from './outer.ts';
-import { type OwnerLine, type OwnerShares, sharesOf } from './ownerShares.ts';
+import { type OwnerLine, sharesOf } from './ownerShares.ts';
 
 /** A range with its owner, then its copy, if there is more than one donor. */
 export interface Owned {
@@ -26,22 +26,16 @@ interface Stretch {
 const NOTHING = 1e-3;
 
 /**
- * The ranges cover the model and begin where a run and a block of codes do. `shares`: of these lines in their order; absent:
- * those of the least time. Empty where no line carries anything.
+ * The ranges cover the model and begin where a run and a block of codes do; their shares are those of the least time. Empty
+ * where no line carries anything.
  */
 export function ownersOf(
   { blocks }: Pick<Model, 'blocks'>,
   settings: Pick<MeetingSettings, 'exchange' | 'publish'>,
   lines: readonly (OwnerLine & { readonly peer: PeerId })[],
-  shares?: Pick<OwnerShares, 'owned' | 'copied'>,
 ): Owned[] {
-  const order = [...lines.keys()].sort((a, b) => (at(lines, a).peer < at(lines, b).peer ? -1 : 1));
-  const sorted = order.map((place) => at(lines, place));
-  const given = shares && {
-    owned: order.map((place) => at(shares.owned, place)),
-    copied: order.map((place) => at(shares.copied, place)),
-  };
-  const { owned, copied } = given ?? sharesOf(sorted) ?? { owned: [], copied: [] };
+  const sorted = lines.toSorted((a, b) => (a.peer < b.peer ? -1 : 1));
+  const { owned, copied } = sharesOf(sorted) ?? { owned: [], copied: [] };
   const elements = totalOf(blocks, (block) => block.elements);
   const stretches = stretchesOf(
     elements,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { at, got, overlap, type PeerId, peerId, type Range, seededRandom } from '../base.ts';
+import { arrayOf, at, got, overlap, type PeerId, peerId, type Range, seededRandom, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
@@ -17,19 +17,13 @@ import { STATE_KINDS } from './stateKinds.ts';
 
 const INT8 = { stateWire: 'int8' } as const;
 const SIZE = { sequence: 5, wire: 'f32' } as const;
-const names = (count: number): PeerId[] => Array.from({ length: count }, (_, i) => peerId(`p${i}`));
+const names = (count: number): PeerId[] => arrayOf(count, (i) => peerId(`p${i}`));
 
 test('[WI30] two lanes: a scale for each 64 elements of a piece, and a byte an element, filled up to words', () => {
   const model = outlineModel(1, false);
   const plan = withStateWire(equalSplit(model, 6, names(2), { stages: 1 }), INT8);
-  const bytes = plan.state.reduce(
-    (sum, { shards }) =>
-      sum +
-      shards.reduce(
-        (all, { range: [from, to] }) => all + 4 * (Math.ceil((to - from) / 64) + Math.ceil((to - from) / 4)),
-        0,
-      ),
-    0,
+  const bytes = totalOf(plan.state, ({ shards }) =>
+    totalOf(shards, ({ range: [from, to] }) => 4 * (Math.ceil((to - from) / 64) + Math.ceil((to - from) / 4))),
   );
   expect(stepTraffic(model, plan, SIZE)).toEqual({ activation: 0, gradient: 0, slice: bytes, values: bytes });
 });
@@ -140,7 +134,7 @@ test('what the planner has each peer send is what a step sends, for up to six do
         const wish = { count, isAsked: true, sites: {}, before: null };
         const split = withStateWire(equalSplit(model.value, batch.samples, ids, { stages }), INT8);
         const { plan, forecast } = replicated(costs, split, wish);
-        const sent = [...forecast.peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+        const sent = totalOf(forecast.peers.values(), ({ sentBytes }) => sentBytes);
         const { activation, gradient, slice, values } = stepTraffic(model.value, plan, batch);
         expect(activation + gradient + slice + values, `${donors} donors, ${stages} stages, ${count} replicas`).toBe(
           sent,

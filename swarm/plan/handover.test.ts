@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { outside, overlap, type PeerId, peerId, seededRandom } from '../base.ts';
+import { arrayOf, outside, overlap, type PeerId, peerId, seededRandom } from '../base.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
 import { holdings, transfers } from './handover.ts';
 import { type Plan, peers } from './plan.ts';
 import { STATE_KINDS } from './stateKinds.ts';
 
-const names = (count: number): PeerId[] => Array.from({ length: count }, (_, i) => peerId(`p${i}`));
+const names = (count: number): PeerId[] => arrayOf(count, (i) => peerId(`p${i}`));
 
 test('[HO1] a newcomer gets the last layer and its moments from the one that had them; the head stays where it was', () => {
   const model = outlineModel(2, false);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { peerId } from '../base.ts';
+import { peerId, totalOf } from '../base.ts';
 import { stepLedger } from './ledger.ts';
 import type { Plan } from './plan.ts';
 
@@ -28,6 +28,6 @@ describe('stepLedger', () => {
       { peer: 'b', tokens: 2 * 3 * (10 / 6) },
       { peer: 'c', tokens: 6 * 1 * (10 / 6) },
     ]);
-    expect(ledger.reduce((sum, { tokens }) => sum + tokens, 0)).toBe(60);
+    expect(totalOf(ledger, ({ tokens }) => tokens)).toBe(60);
   });
 });

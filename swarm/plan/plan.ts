@@ -4,7 +4,7 @@
  * need not compute with it. `problems` is the one validator. See SPEC.md, rules PL.
  */
 import { z } from 'zod';
-import { at, invariant, type PeerId, peerId, type Range } from '../base.ts';
+import { at, invariant, type PeerId, peerId, type Range, totalOf } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../model/model.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
@@ -153,6 +153,10 @@ export function peers(plan: Plan): PeerId[] {
   return [...new Set([...members, ...keepers])];
 }
 
+/** Samples of each micro-batch, by its number. */
+export const samplesById = ({ microBatches }: Pick<Plan, 'microBatches'>): Map<number, number> =>
+  new Map(microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
+
 /** Who has a shard's values and moments, and gets every slice of its gradient: the primary, then the replicas. */
 export const keepersOf = ({ peer, replicas }: Shard): readonly PeerId[] => [peer, ...replicas];
 
@@ -202,7 +206,7 @@ export function holders(model: Model, plan: Plan): ReadonlyMap<BlockName, readon
     const order = members
       .map(({ peer, microBatches }) => ({
         peer,
-        lowestMicroBatch: microBatches.reduce((least, id) => Math.min(least, id), Number.POSITIVE_INFINITY),
+        lowestMicroBatch: microBatches.reduce((least, id) => Math.min(least, id), Infinity),
       }))
       .sort((a, b) => a.lowestMicroBatch - b.lowestMicroBatch);
     for (const { block, ranges } of keptUses(model, plan, stage)) {
@@ -325,7 +329,7 @@ function stageProblems(plan: Plan, { layers, members }: PlanStage, stage: number
     if (microBatches.length === 0) report('PL4', `${place} carries no micro-batch`);
     const unknown = microBatches.filter((id) => !size.has(id));
     for (const id of unknown) report('PL4', `${place} carries micro-batch ${id}, which is not in the plan`);
-    const sum = microBatches.reduce((total, id) => total + (size.get(id) ?? 0), 0);
+    const sum = totalOf(microBatches, (id) => size.get(id) ?? 0);
     if (unknown.length === 0 && samples !== sum)
       report('PL4', `${place} says ${samples} samples, its micro-batches have ${sum}`);
     for (const layer of recompute)

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { arrayOf } from '../base.ts';
 import { loadedKinds, MOST_STATE_KINDS, savedAs, savedKinds, stateKinds } from './stateKinds.ts';
 
 const sparse = { top: 64, chunk: 4096, feedback: 0.95 };
@@ -24,7 +25,7 @@ test('[IS20] three islands with left-overs and a published copy: the weights, wh
   );
 });
 
-const others = (count: number) => Array.from({ length: count - 1 }, (_, place) => `value@${place + 1}`);
+const others = (count: number) => arrayOf(count - 1, (place) => `value@${place + 1}`);
 
 test('[IS20] what is not saved equals the values when a meeting has been held', () => {
   for (const exchange of ['f32', sparse] as const)

@@ -4,7 +4,7 @@
  * moments, for every island what its packets left over, and once what the islands share. A checkpoint has them by the
  * numbers of islands, so that whoever has which islands then can load it. Rules IS in SPEC.md.
  */
-import { at } from '../base.ts';
+import { arrayOf, at } from '../base.ts';
 import type { Islands } from '../run/runFile.ts';
 
 /** What the update reads and writes, and all there is in a run without islands. */
@@ -29,8 +29,7 @@ export const MOST_STATE_KINDS = 255;
 
 /** The islands that are done by turns, those of a group or all. */
 export const ownIslands = (islands: Pick<Islands, 'count'> | undefined, own: Own): readonly number[] =>
-  own ??
-  Array.from({ length: islands === undefined || islands.count === 'auto' ? 1 : islands.count }, (_, island) => island);
+  own ?? arrayOf(islands === undefined || islands.count === 'auto' ? 1 : islands.count, (island) => island);
 
 export const kindAt = (kind: IslandKind, turn: number): StateKind => (turn === 0 ? kind : `${kind}@${turn}`);
 

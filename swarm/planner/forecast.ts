@@ -16,7 +16,7 @@ import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
 import { codedParts, holdsPart } from '../plan/codedState.ts';
 import { passesOf } from '../plan/layered.ts';
-import { gatheringHome, holders, homeStage, keepersOf, owner, type Plan, peers } from '../plan/plan.ts';
+import { gatheringHome, holders, homeStage, keepersOf, owner, type Plan, peers, samplesById } from '../plan/plan.ts';
 import type { PlanLink } from '../plan/planLink.ts';
 import type { Action, Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
@@ -232,9 +232,6 @@ export function linksCountedOn(costs: ClusterCosts, plan: Plan): PlanLink[] {
   });
 }
 
-const sizesOf = ({ microBatches }: Plan): Map<number, number> =>
-  new Map(microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
-
 /** Who hands activations and gradients to whom. */
 function pipelineFlow(costs: ClusterCosts, plan: Plan): ByteFlow {
   const owners = plan.stages.map(({ members }) => {
@@ -243,7 +240,7 @@ function pipelineFlow(costs: ClusterCosts, plan: Plan): ByteFlow {
     return own;
   });
   const found = flow();
-  const sizes = sizesOf(plan);
+  const sizes = samplesById(plan);
   const sampleBytes = costs.sampleBytesIn(plan);
   for (let stage = 1; stage < owners.length; stage++) {
     for (const [id, samples] of sizes) {
@@ -328,7 +325,7 @@ function linkCosts(
 }
 
 function simulationCosts(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow, gathers: Gathers): Costs {
-  const sizes = sizesOf(plan);
+  const sizes = samplesById(plan);
   const size = (id: number): number => got(sizes, id);
   const shapes = plan.stages.map((_, stage) => shapeOf(plan, stage));
   const { early, inBackward } = layersAgain(costs, plan, gathers);

@@ -17,7 +17,7 @@ import { arrayOf, at, got, overlap, total, totalOf } from '../base.ts';
 import { stageBuffers, unitsOf } from '../memory/memory.ts';
 import { type BlockUse, block, layerBlock } from '../model/model.ts';
 import { passesOf } from '../plan/layered.ts';
-import { type Gathered, keepersOf, type Plan, type PlanStage } from '../plan/plan.ts';
+import { type Gathered, keepersOf, type Plan, type PlanStage, samplesById } from '../plan/plan.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
 import {
   type ByteFlow,
@@ -345,11 +345,11 @@ interface Share {
 
 /** The micro-batches that pass with one of so many samples. */
 function samplesTogether(
-  { microBatches: all }: Plan,
+  plan: Plan,
   { members, layered }: PlanStage,
 ): (peer: PlannedPeer, samples: number) => readonly number[] {
   if (!layered) return (_, samples) => [samples];
-  const sizes = new Map(all.map(({ id, samples: [from, to] }) => [id, to - from]));
+  const sizes = samplesById(plan);
   const own = new Map(members.map(({ peer, microBatches }) => [peer, microBatches.map((id) => got(sizes, id))]));
   return ({ id }) => got(own, id);
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { at, invariant } from '../base.ts';
+import { arrayOf, at, invariant } from '../base.ts';
 import type { DecisionEvent } from '../decisions/events.ts';
 import { playChaos } from '../testing/chaos.ts';
 import { digester, EXPECTED, parseLine, type RecordedLine, recording, replay, undecided } from './recording.ts';
@@ -137,7 +137,7 @@ describe('digester', () => {
 
   test('values that differ anywhere have other digests', () => {
     const values = [
-      ...[0, 1, '0', 'a', '', true, null, undefined, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY],
+      ...[0, 1, '0', 'a', '', true, null, undefined, Number.NaN, Infinity, -Infinity],
       ...[[], {}, [1], ['1'], [[1]], [1, 2], [12], { 1: 2 }, [undefined], [null]],
       ...[{ a: 1 }, { a: null }, { a: undefined, b: 1 }, { a: '1,"b":2' }, { a: 1, b: 2 }],
     ];
@@ -172,7 +172,7 @@ describe('digester', () => {
       hashed.push(text);
       return hash(text);
     });
-    const large = { peers: Array.from({ length: 1_000 }, (_, index) => `peer ${index}`) };
+    const large = { peers: arrayOf(1_000, (index) => `peer ${index}`) };
     digest({ large, step: 1 });
     const length = hashed.splice(0).join('').length;
     digest({ large, step: 2 });

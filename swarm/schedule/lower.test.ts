@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { peerId, seededRandom } from '../base.ts';
+import { arrayOf, peerId, seededRandom, totalOf } from '../base.ts';
 import { turnAt } from '../islands/rounds.ts';
 import { holders, owner, type Plan, peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
@@ -132,7 +132,7 @@ describe('passes', () => {
       ]);
     }
     const train = { steps: 12, islands: islandsOf(2, 3) };
-    const whole = Array.from({ length: 12 }, (_, count) => turnEnd(train, turnAt(train, count)));
+    const whole = arrayOf(12, (count) => turnEnd(train, turnAt(train, count)));
     expect(whole.map((end) => end ?? '-').join(' ')).toBe('- - SWITCH - - MEET - - SWITCH - - MEET');
     expect(turnEnd({}, turnAt({ steps: 12 }, 2))).toBeNull();
   });
@@ -154,7 +154,7 @@ test('[SC2] [SC5]-[SC8] [SC20] random plans: as much work of each kind as counte
       let crossings = 0;
       for (let stage = 1; stage < plan.stages.length; stage++)
         for (const id of ids) if (owner(plan, stage, id) !== owner(plan, stage - 1, id)) crossings++;
-      const members = plan.stages.reduce((sum, stage) => sum + stage.members.length, 0);
+      const members = totalOf(plan.stages, (stage) => stage.members.length);
       expect([count('F'), count('B')]).toEqual(Array(2).fill(ids.length * plan.stages.length));
       expect([count('SEND_F'), count('RECV_F'), count('SEND_B'), count('RECV_B')]).toEqual(Array(4).fill(crossings));
       expect(count('REDUCE')).toBe(members);

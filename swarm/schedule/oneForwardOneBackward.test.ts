@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type PeerId, peerId, seededRandom } from '../base.ts';
+import { arrayOf, type PeerId, peerId, seededRandom } from '../base.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { donors, outlineModel, randomPlan } from '../testing/randomPlan.ts';
@@ -32,7 +32,7 @@ function lanes(rows: readonly (readonly (readonly number[])[])[]): Plan {
   return { ...base, stages, schedule: '1f1b' };
 }
 const print = (plan: Plan) => formatSchedule(build(plan)).split('\n');
-const upTo = (count: number) => Array.from({ length: count }, (_, id) => id);
+const upTo = (count: number) => arrayOf(count, (id) => id);
 
 /** The rule as the paper has it, for one stage's own micro-batches. */
 function plainRule(stage: number, stages: number, ids: readonly number[]): string {

@@ -1,6 +1,6 @@
 /** Peers that go by what has come to them, one by one, with the policy that the simulator asks. */
 import { describe, expect, test } from 'vitest';
-import { at, got, invariant, type PeerId, type Random, seededRandom } from '../base.ts';
+import { addToKey, at, got, invariant, type PeerId, type Random, seededRandom, totalOf } from '../base.ts';
 import { owner, type Plan, peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { simulate } from '../simulate/simulate.ts';
@@ -44,7 +44,7 @@ function played(plan: Plan, random: Random): ReadonlyMap<PeerId, readonly string
       if (op === 'B' && again.get(peer) === microBatch) again.delete(peer);
       if (op !== 'F') continue;
       const place = `${peer} ${action.stage}`;
-      inFlight.set(place, (inFlight.get(place) ?? 0) + 1);
+      addToKey(inFlight, place, 1);
       expect(got(inFlight, place), place).toBeLessThanOrEqual(got(got(room, peer), action.stage));
     }
   };
@@ -75,8 +75,7 @@ function played(plan: Plan, random: Random): ReadonlyMap<PeerId, readonly string
   return done;
 }
 
-const everything = (plan: Plan): number =>
-  [...policyWork(plan, build(plan)).values()].reduce((sum, list) => sum + list.length, 0);
+const everything = (plan: Plan): number => totalOf(policyWork(plan, build(plan)).values(), (list) => list.length);
 
 describe('varuna', () => {
   test('[SC26] [SC40] whatever comes when, all is done once, one recompute ahead, in the memory of the plan', () => {

@@ -3,7 +3,7 @@
  * s mod p) and bidirectional (Chimera: some micro-batches go up the peers while others go down) differ only in who owns
  * what, so that builders, checker, simulator and executor need not know which one they run.
  */
-import { evenRanges, type PeerId } from '../base.ts';
+import { arrayOf, evenRanges, type PeerId } from '../base.ts';
 import { pipelineOf, seatOf } from '../plan/ownerTable.ts';
 import type { Member, Plan } from '../plan/plan.ts';
 
@@ -23,7 +23,7 @@ function planOf(stages: readonly (readonly [peer: PeerId, microBatches: readonly
   };
 }
 
-const upTo = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+const upTo = (count: number): number[] => arrayOf(count, (index) => index);
 
 /** Each peer has `chunks` stages: stage s is on peer s mod p. With one chunk: the straight pipeline. */
 export function loopedPlan(peers: readonly PeerId[], microBatches: number, chunks: number): Plan {

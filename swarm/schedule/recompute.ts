@@ -4,7 +4,7 @@
  * fit. Where it is on, the lowering puts it before the receive of the gradient: a peer computes while that is on its
  * way. See SPEC.md, SC5.
  */
-import type { PeerId, Range } from '../base.ts';
+import { arrayOf, type PeerId, type Range } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Schedule } from './action.ts';
 import { slots } from './slots.ts';
@@ -45,5 +45,4 @@ export const againAhead = (recompute: readonly number[]): number => Math.min(1, 
 export const againInBackward = (recompute: readonly number[]): number => recompute.length - againAhead(recompute);
 
 /** A member that computes some layers again begins with the first: so many of a stage's, or all. */
-export const firstLayers = ([from, to]: Range, count = to - from): number[] =>
-  Array.from({ length: count }, (_, index) => from + index);
+export const firstLayers = ([from, to]: Range, count = to - from): number[] => arrayOf(count, (index) => from + index);

@@ -1,5 +1,5 @@
 /** Places for micro-batches in flight that a schedule needs. */
-import { got, type PeerId } from '../base.ts';
+import { got, type PeerId, totalOf } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { Action, MicroAction, Schedule } from './action.ts';
 import { gpipe } from './gpipe.ts';
@@ -38,7 +38,7 @@ export function planSlots(plan: Plan, schedule: Schedule): ReturnType<typeof slo
   const listed = slots(schedule);
   if (plan.schedule !== 'varuna') return listed;
   const all = slots(gpipe(plan));
-  const most = plan.maxInFlight ?? Number.POSITIVE_INFINITY;
+  const most = plan.maxInFlight ?? Infinity;
   return new Map(
     [...listed].map(([peer, stages]) => [
       peer,
@@ -62,7 +62,7 @@ export function freedBy(actions: readonly Action[]): (backward: MicroAction) => 
 
 /** Which forwards have no backward. Mostly none: as many of both need no closer look. */
 function withoutBackward(actions: readonly Action[]): (action: MicroAction) => boolean {
-  const count = (wanted: Action['op']): number => actions.reduce((sum, { op }) => sum + (op === wanted ? 1 : 0), 0);
+  const count = (wanted: Action['op']): number => totalOf(actions, ({ op }) => (op === wanted ? 1 : 0));
   if (count('F') === count('B')) return () => false;
   const backwards = new Set(actions.flatMap((action) => (action.op === 'B' ? keyOf(action) : [])));
   return (action) => !backwards.has(keyOf(action));

@@ -3,7 +3,7 @@
  * micro-batches: most bars are as wide as their micro-batch's number needs, shades tell the stages of one peer apart, and what
  * a bar is stands in it (`3`: forward, in bold: backward, in italics: recompute) and in full in its tooltip.
  */
-import { rounded } from '../base.ts';
+import { arrayOf, rounded } from '../base.ts';
 import { counted } from '../quantityText.ts';
 import { formatAction, type MicroAction } from '../schedule/action.ts';
 import { type Bar, barsOf, type SimulationOutcome } from './outcome.ts';
@@ -94,7 +94,7 @@ function piecesDrawn({ rows, pieces, pieceSeconds }: Served, scale: number): str
   return rows.flatMap((row) => {
     const bars = pieces > MOST_PIECES ? 1 : row.pieces;
     const seconds = (row.pieces / bars) * pieceSeconds;
-    return Array.from({ length: bars }, (_, index) => {
+    return arrayOf(bars, (index) => {
       const start = row.start + index * seconds;
       const hint = `${counted(row.pieces / bars, 'piece')} of requests on peer ${row.peer}: ${rounded(start, 4)} to ${rounded(start + seconds, 4)} s`;
       return `<g><title>${hint}</title><rect x="${pixelsAt(start, scale)}" y="${top(row.peer)}" width="${round(seconds * scale)}" ${look}/></g>`;
@@ -129,7 +129,7 @@ function ticks(makespanSeconds: number): number[] {
   const rough = makespanSeconds / 8;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
-  return Array.from({ length: Math.floor(makespanSeconds / step) + 1 }, (_, index) => index * step);
+  return arrayOf(Math.floor(makespanSeconds / step) + 1, (index) => index * step);
 }
 
 const round = (pixels: number): number => Math.round(pixels * 100) / 100;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { total } from '../base.ts';
 import { chain, makespan, run } from '../testing/chain.ts';
 import { barsOf } from './outcome.ts';
 
@@ -17,7 +18,7 @@ describe('jitter', () => {
     const extra = barsOf(late).map(({ action, start, end }) => end - start - (action.op === 'F' ? 1 : 2));
     expect(Math.min(...extra)).toBeGreaterThanOrEqual(-1e-9);
     // The mean of |N(0, 1)| is √(2/π).
-    const mean = extra.reduce((sum, seconds) => sum + seconds, 0) / extra.length;
+    const mean = total(extra) / extra.length;
     expect(mean / 0.3).toBeCloseTo(Math.sqrt(2 / Math.PI), 1);
     const messages = run(chain('1f1b', 2, 1, { jitter: { linkSeconds: 0.3 } }));
     expect(messages.peers.map(({ busySeconds }) => busySeconds)).toEqual([3, expect.closeTo(3, 9)]);

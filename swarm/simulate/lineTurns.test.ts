@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { at, below, type PeerId, peerId, seededRandom } from '../base.ts';
+import { at, below, type PeerId, peerId, seededRandom, totalOf } from '../base.ts';
 import { owner, type Plan, peers } from '../plan/plan.ts';
 import { takesTurns } from '../plan/planLink.ts';
 import { workGraph } from '../schedule/graph.ts';
@@ -83,7 +83,7 @@ test('[PL63] of random plans all that leaves a home has its turn, once, and no o
       },
       ...{ activationBytes: seconds, gradientBytes: seconds },
     });
-    count += turns.reduce((sum, messages) => sum + messages.length, 0);
+    count += totalOf(turns, (messages) => messages.length);
   }
   expect(count).toBeGreaterThan(200);
   expect(at(said(lanes), 0)).toHaveLength(4);

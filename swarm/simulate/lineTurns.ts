@@ -5,8 +5,8 @@
  * line as much as a peer: of what waits there, who is needed first goes first (SI15). That is an order in which the step can
  * be done, so that none waits for another in a circle. See SPEC.md, PL63.
  */
-import { at, got, type PeerId } from '../base.ts';
-import { owner, type Plan } from '../plan/plan.ts';
+import { addToKey, at, got, type PeerId } from '../base.ts';
+import { owner, type Plan, samplesById } from '../plan/plan.ts';
 import type { Action, MicroAction } from '../schedule/action.ts';
 import { workGraph } from '../schedule/graph.ts';
 import { addTransfers, build } from '../schedule/lower.ts';
@@ -78,7 +78,7 @@ function evenCosts(
   sent: readonly ({ readonly action: MicroAction; readonly line: number | undefined } | null)[],
   lineFor: (from: PeerId, action: MicroAction) => number | undefined,
 ): Costs {
-  const sizes = new Map(plan.microBatches.map(({ id, samples: [from, to] }) => [id, to - from]));
+  const sizes = samplesById(plan);
   const size = (id: number): number => got(sizes, id);
   const layersOf = (stage: number): number => {
     const [from, to] = at(plan.stages, stage).layers;
@@ -86,7 +86,7 @@ function evenCosts(
   };
   const work = new Map<PeerId, number>();
   for (const [stage, { members }] of plan.stages.entries())
-    for (const { peer, samples } of members) work.set(peer, (work.get(peer) ?? 0) + samples * layersOf(stage));
+    for (const { peer, samples } of members) addToKey(work, peer, samples * layersOf(stage));
   const carried = Array<number>(lines).fill(0);
   for (const one of sent)
     if (one?.line !== undefined) carried[one.line] = at(carried, one.line) + size(one.action.microBatch);

@@ -1,5 +1,5 @@
 /** From a problem to its timeline: the placement, the order and the costs that it names, put together. */
-import { at, float, int, invariant, normal, type Result, refusal, seededRandom, success } from '../base.ts';
+import { at, float, int, invariant, normal, type Result, refusal, seededRandom, success, totalOf } from '../base.ts';
 import { type Action, formatAction, MICRO_OPS, type MicroAction } from '../schedule/action.ts';
 import { deadlock } from '../schedule/check.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
@@ -148,7 +148,7 @@ function summary(problem: SimulateProblem, graph: WorkGraph, columns: TimelineCo
     peakInFlight: own.peakInFlight,
   }));
   // Sums in another order may differ in their last bits.
-  const busy = peers.reduce((sum, { busySeconds }) => sum + busySeconds, 0);
+  const busy = totalOf(peers, ({ busySeconds }) => busySeconds);
   const bubbleRatio = makespan === 0 ? 0 : Math.max(0, 1 - busy / (peers.length * makespan));
   const { actions, peerOf } = graph;
   const { startSeconds, endSeconds } = columns;

@@ -64,7 +64,7 @@ describe('refusals', () => {
       'requests.guardSeconds must be a number of 0 or more, not -1',
     ],
     [
-      { requests: { pieceSeconds: 1, guardSeconds: Number.POSITIVE_INFINITY } },
+      { requests: { pieceSeconds: 1, guardSeconds: Infinity } },
       'requests.guardSeconds must be a number of 0 or more, not Infinity',
     ],
     [

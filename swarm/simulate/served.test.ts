@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { below, seededRandom } from '../base.ts';
+import { below, seededRandom, totalOf } from '../base.ts';
 import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { chain, run, upTo } from '../testing/chain.ts';
 import { outcomeDocument, outcomeOf } from './outcome.ts';
@@ -69,7 +69,7 @@ describe('pieces of requests in idle time', () => {
       expect(training, `seed ${seed}`).toEqual(plain);
       const pieces = walked(plain, requests);
       expect(found?.pieces, `seed ${seed}`).toBe(pieces);
-      const busy = plain.peers.reduce((sum, { busySeconds }) => sum + busySeconds, 0);
+      const busy = totalOf(plain.peers, ({ busySeconds }) => busySeconds);
       const whole = plain.peers.length * plain.makespanSeconds;
       expect(found?.busyRatio).toBeCloseTo((busy + pieces * requests.pieceSeconds) / whole, 12);
       expect(found?.busyRatio).toBeLessThanOrEqual(1 + 1e-9);

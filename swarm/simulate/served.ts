@@ -3,7 +3,7 @@
  * whole pieces of work as fit before its end, less a guard. The intervals are known before the step, and pieces keep within
  * them, so that training goes as it would without: what is counted here never feeds back into the timeline.
  */
-import { float, int } from '../base.ts';
+import { float, int, totalOf } from '../base.ts';
 import { inStartOrder, type TimelineColumns } from '../timeline/columns.ts';
 
 export interface Requests {
@@ -53,7 +53,7 @@ export function serve(trained: Trained, { pieceSeconds, guardSeconds }: Requests
     freeFrom[peer] = Math.max(float(freeFrom, peer), float(columns.endSeconds, work));
   }
   for (let peer = 0; peer < peers; peer++) fill(peer, makespanSeconds);
-  const pieces = rows.reduce((sum, row) => sum + row.pieces, 0);
+  const pieces = totalOf(rows, (row) => row.pieces);
   const whole = peers * makespanSeconds;
   const busyRatio = whole === 0 ? 1 : (busySeconds + pieces * pieceSeconds) / whole;
   return { pieceSeconds, guardSeconds, pieces, busyRatio, rows };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { peerId, seededRandom } from '../base.ts';
+import { peerId, seededRandom, total } from '../base.ts';
 import { type Plan, peers, type ScheduleName } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { formatAction, isTransfer, parseSchedule, type Schedule, type Work, workKey } from '../schedule/action.ts';
@@ -323,7 +323,7 @@ describe('random plans', () => {
           for (const [index, span] of own.entries())
             expect(span.startSeconds).toBeGreaterThanOrEqual(own[index - 1]?.endSeconds ?? 0);
           const counts = [...(slots(schedule).get(peer)?.values() ?? [])];
-          expect(peakInFlight(timeline, peer)).toBeLessThanOrEqual(counts.reduce((sum, count) => sum + count, 0));
+          expect(peakInFlight(timeline, peer)).toBeLessThanOrEqual(total(counts));
         }
       }),
       { seed: 3, numRuns: 100 },

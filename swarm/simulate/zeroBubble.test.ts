@@ -1,13 +1,12 @@
 /** What a backward split in two would gain for stages as unequal as those of donors (zero bubble): SEEDS.md says the figures. */
 import { expect, test } from 'vitest';
-import { seededRandom } from '../base.ts';
+import { seededRandom, total } from '../base.ts';
 import { makespan, upTo } from '../testing/chain.ts';
 import { zeroBubbleLeast, zeroBubbleSeconds } from '../testing/zeroBubble.ts';
 
 const SEEDS = 20;
 const PEERS = 4;
-const percent = (ratios: readonly number[]): number =>
-  Math.round(1000 * (ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length - 1)) / 10;
+const percent = (ratios: readonly number[]): number => Math.round(1000 * (total(ratios) / ratios.length - 1)) / 10;
 
 // Forwards of 1 s to so many, backwards twice as long. Without hops no split order whatever gains more than the last figure.
 test.each([

@@ -52,7 +52,7 @@ export const alignedBehind = (ends: ReadonlyMap<PeerId, WorkEnd>, behind: readon
   alignedBeside(
     ends,
     behind.filter(({ peer, action, startSeconds, endSeconds }) => {
-      const end = ends.get(peer)?.endSeconds ?? Number.POSITIVE_INFINITY;
+      const end = ends.get(peer)?.endSeconds ?? Infinity;
       return ('stage' in action ? endSeconds : startSeconds) >= end;
     }),
   );
@@ -115,7 +115,7 @@ function bounds(spans: ReadonlyMap<PeerId, readonly MeasuredSpan[]>): Bounds {
   const between = (from: PeerId, to: PeerId): [number, number] => {
     const own = found.get(from) ?? new Map<PeerId, [number, number]>();
     found.set(from, own);
-    const known = own.get(to) ?? [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+    const known = own.get(to) ?? [-Infinity, Infinity];
     own.set(to, known);
     return known;
   };

@@ -2,7 +2,7 @@
  * A timeline as columns, and what is summed up from them: a million spans are a few arrays of numbers, and objects are
  * made of them only where somebody reads them one by one.
  */
-import { at, float, int } from '../base.ts';
+import { arrayOf, at, float, int } from '../base.ts';
 import { OP_INDEX } from '../schedule/action.ts';
 import { type WorkGraph, workOf } from '../schedule/graph.ts';
 import type { Timeline } from './timeline.ts';
@@ -22,9 +22,7 @@ export const timelineOf = (graph: WorkGraph, columns: TimelineColumns): Timeline
 
 /** Work by start, then peer in the schedule's order, then place in the peer's list: work is numbered that way. */
 export const inStartOrder = ({ startSeconds }: TimelineColumns, from = 0, to = startSeconds.length): number[] =>
-  Array.from({ length: to - from }, (_, index) => from + index).sort(
-    (a, b) => float(startSeconds, a) - float(startSeconds, b) || a - b,
-  );
+  arrayOf(to - from, (index) => from + index).sort((a, b) => float(startSeconds, a) - float(startSeconds, b) || a - b);
 
 interface PeerLoad {
   readonly busySeconds: number;

@@ -20,10 +20,7 @@ export type MeasuredSpan = Submission & ComputeSpan;
 /** Work waits in the GPU's queue: it begins when the work `before` it has ended, not when it was handed in. */
 export const begun = (submission: Submission, before: MeasuredSpan | undefined): MeasuredSpan => ({
   ...submission,
-  startSeconds: Math.min(
-    submission.endSeconds,
-    Math.max(submission.submittedSeconds, before?.endSeconds ?? Number.NEGATIVE_INFINITY),
-  ),
+  startSeconds: Math.min(submission.endSeconds, Math.max(submission.submittedSeconds, before?.endSeconds ?? -Infinity)),
 });
 
 /** A report says when work was handed in: the clocks of two peers are compared by that. */

@@ -2,7 +2,7 @@
  * Who was busy in a step, and who waited for whom: before each piece of work that came late, its owner waited for whoever
  * sends what it needs, the stage before for a forward, the stage behind for a backward.
  */
-import { type PeerId, peerId } from '../base.ts';
+import { addToKey, type PeerId, peerId } from '../base.ts';
 import { type Action, isCompute } from '../schedule/action.ts';
 import { busySeconds, type Interval, lengthSeconds, makespanSeconds, spansByPeer, type Timeline } from './timeline.ts';
 
@@ -74,7 +74,7 @@ function sourceOf(action: Action, peer: PeerId, owners: ReadonlyMap<string, Peer
 
 export function waitsByPeer(waits: readonly Wait[]): Waits {
   const sums = new Map<Awaited, number>();
-  for (const wait of waits) sums.set(wait.peer, (sums.get(wait.peer) ?? 0) + lengthSeconds(wait));
+  for (const wait of waits) addToKey(sums, wait.peer, lengthSeconds(wait));
   return sums;
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { peerId, type Range } from '../base.ts';
+import { arrayOf, peerId, type Range } from '../base.ts';
 import { tensorBytes } from '../messages/frame.ts';
 import type { MeetingOwners } from '../messages/meetingWords.ts';
 import type { Model } from '../model/model.ts';
@@ -64,8 +64,7 @@ test('[IS112] the first who works on a range sends codes to whoever keeps any of
 });
 
 test('[IS112] it sends floats to who is to have it, and to who saves it', () => {
-  const all = (way: string, range: string, kinds: number) =>
-    Array.from({ length: kinds }, (_, kind) => `${way} ${kind} ${range}`);
+  const all = (way: string, range: string, kinds: number) => arrayOf(kinds, (kind) => `${way} ${kind} ${range}`);
   expect(said('shared')).toEqual(
     [
       ...all('b>c', '0-64', 2), // c saves

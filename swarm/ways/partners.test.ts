@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { peerId } from '../base.ts';
+import { peerId, totalOf } from '../base.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
 import { arrivalBytes, sizesOf } from './partners.ts';
@@ -8,7 +8,7 @@ const model = outlineModel(2, false);
 const sizes = sizesOf(model, { train: { sequenceLength: 5 }, wire: 'f32' } as Parameters<typeof sizesOf>[1]);
 const split = (...names: string[]) => equalSplit(model, 4, names.map(peerId), { microBatches: 2 });
 const elementsOf = (...blocks: string[]): number =>
-  model.blocks.reduce((sum, { name, elements }) => sum + (blocks.includes(name) ? elements : 0), 0);
+  totalOf(model.blocks, ({ name, elements }) => (blocks.includes(name) ? elements : 0));
 
 test('a newcomer that takes over the last layer and the head is sent both, with two moments each', () => {
   const source = { from: 'peers', epoch: 1, plan: split('a') } as const;

@@ -3,7 +3,7 @@
  * under the plan before it where its members hand over, and in the hand-over itself. Whatever carries signals or frames
  * asks here; nobody else's come through. Rules WP in SPEC.md.
  */
-import type { PeerId, Range } from '../base.ts';
+import { type PeerId, type Range, totalOf } from '../base.ts';
 import { tensorBytes } from '../messages/frame.ts';
 import type { ServerMessage, StateSource } from '../messages/messages.ts';
 import type { RunFacts } from '../messages/runFacts.ts';
@@ -77,14 +77,13 @@ export function latePassages({ model, islands }: Sizes, { plan, source }: Prepar
 
 /** Bytes of state that reach the members of a plan before its first step, also those that the server keeps for them. */
 export function arrivalBytes(sizes: Sizes, plan: Plan, source: StateSource): number {
-  if (source.from !== 'checkpoint')
-    return arrivalTensors(sizes, plan, source).reduce((sum, passage) => sum + bytesOf(passage), 0);
+  if (source.from !== 'checkpoint') return totalOf(arrivalTensors(sizes, plan, source), (passage) => bytesOf(passage));
   const { model, islands } = sizes;
   const loaded = loadedKinds(islands, plan.islands, plan.owned);
   const held = peers(plan).flatMap((peer) =>
     model.blocks.flatMap(({ name }) => loaded.flatMap((kind) => holdings(model, plan, peer, name, kind))),
   );
-  return held.reduce((sum, range) => sum + tensorBytes({ range }), 0);
+  return totalOf(held, (range) => tensorBytes({ range }));
 }
 
 /** Everything that may pass from the `prepare` to the first step: of the plan, of the one before, and between them. */

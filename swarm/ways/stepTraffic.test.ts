@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { peerId } from '../base.ts';
+import { arrayOf, peerId, totalOf } from '../base.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { parseCluster } from '../planner/cluster.ts';
 import { clusterCosts } from '../planner/clusterCosts.ts';
@@ -8,7 +8,7 @@ import { replicated } from '../planner/replicas.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
 import { stepTraffic } from './stepTraffic.ts';
 
-const peers = (count: number) => Array.from({ length: count }, (_, place) => peerId(`p${place}`));
+const peers = (count: number) => arrayOf(count, (place) => peerId(`p${place}`));
 const BATCH = { sequence: 5, wire: 'f32' } as const;
 
 test('two stages of one donor: the stream there and back, nothing of the state', () => {
@@ -29,7 +29,7 @@ test('a tied table of 40 elements goes to its primary as a gradient, and back as
 test('two lanes send each other the half of every block that is not theirs', () => {
   const model = outlineModel(1, false);
   const plan = equalSplit(model, 6, peers(2), { stages: 1 });
-  const elements = model.blocks.reduce((sum, block) => sum + block.elements, 0);
+  const elements = totalOf(model.blocks, (block) => block.elements);
   expect(stepTraffic(model, plan, BATCH)).toEqual({
     ...{ activation: 0, gradient: 0, slice: elements * 4, values: elements * 4 },
   });
@@ -50,7 +50,7 @@ test('the sum is what the planner has each peer send, for up to nine donors', ()
     for (let count = 0; count <= 2; count++) {
       const wish = { count, isAsked: true, sites: {}, before: null };
       const { plan, forecast } = replicated(costs, equalSplit(model.value, batch.samples, ids), wish);
-      const sent = [...forecast.peers.values()].reduce((sum, { sentBytes }) => sum + sentBytes, 0);
+      const sent = totalOf(forecast.peers.values(), ({ sentBytes }) => sentBytes);
       const { activation, gradient, slice, values } = stepTraffic(model.value, plan, batch);
       expect(activation + gradient + slice + values, `${donors} donors, ${count} replicas`).toBe(sent);
     }

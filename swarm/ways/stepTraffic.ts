@@ -3,6 +3,7 @@
  * who hands what to whom. A step that is done again sends them again. What passes between steps (held-out activations,
  * state that changes hands) is not in it.
  */
+import { totalOf } from '../base.ts';
 import type { FrameKind, STEP_TENSORS } from '../messages/frame.ts';
 import type { Model } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -17,10 +18,8 @@ const COUNTED_AS: Partial<Record<FrameKind, StepTensor>> = { gathered: 'values',
 export function stepTraffic(model: Model, plan: Plan, size: StreamSize): StepTraffic {
   const passages = stepTensors(model, plan, size);
   const sum = (kind: StepTensor): number =>
-    passages.reduce(
-      (bytes, passage) =>
-        bytes + ((COUNTED_AS[passage.tensor.kind] ?? passage.tensor.kind) === kind ? bytesOf(passage) : 0),
-      0,
+    totalOf(passages, (passage) =>
+      (COUNTED_AS[passage.tensor.kind] ?? passage.tensor.kind) === kind ? bytesOf(passage) : 0,
     );
   return { activation: sum('activation'), gradient: sum('gradient'), slice: sum('slice'), values: sum('values') };
 }

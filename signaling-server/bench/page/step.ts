@@ -2,7 +2,7 @@
  * The benchmark of one training step: one peer, the swarm's own stage and executor (Solo), timed from loss to loss.
  */
 
-import { at, invariant, peerId, type Range, type Result, refusal, success } from '../../../swarm/base.ts';
+import { at, invariant, median, peerId, type Range, type Result, refusal, success } from '../../../swarm/base.ts';
 import { NoRoom } from '../../../swarm/memory/bufferSpec.ts';
 import { predictedBytes } from '../../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
@@ -176,11 +176,10 @@ async function timeSteps(
     }
     const { dispatches, submits } = counts.end();
     const times = ends.slice(1).map((end, index) => end - at(ends, index));
-    const sorted = times.toSorted((a, b) => a - b);
-    const medianMs = sorted[Math.floor(sorted.length / 2)] ?? at(ends, 0) - begun;
+    const medianMs = median(times) ?? at(ends, 0) - begun;
     return {
       medianMs,
-      minMs: sorted[0] ?? medianMs,
+      minMs: Math.min(medianMs, ...times),
       firstStepMs: at(ends, 0) - begun,
       tokensPerSecond: (bench.batch * bench.sequence * 1000) / medianMs,
       losses,

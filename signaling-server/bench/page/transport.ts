@@ -3,7 +3,7 @@
  * machines have fast and slow phases. The bare connection is a plain RTCPeerConnection with two channels and the
  * simplest gate there is; the link is the product's, with its channels in a worker or, by ports, in the page.
  */
-import { at, invariant } from '../../../swarm/base.ts';
+import { at, invariant, nearestRank } from '../../../swarm/base.ts';
 import { FRAME_BYTES } from '../../../swarm/messages/frame.ts';
 import { connectionBy } from '../../../web/src/net/connection.ts';
 import { linkOver } from '../../../web/src/net/link.ts';
@@ -59,14 +59,9 @@ export type Carrier = 'link' | 'ports' | 'page' | 'bare';
 const TIMED = ['link', 'ports', 'bare'] as const;
 
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-const quantile = (ascending: readonly number[], share: number): number =>
-  at(ascending, Math.min(ascending.length - 1, Math.floor(share * ascending.length)));
-const sorted = (values: readonly number[]): number[] => values.toSorted((a, b) => a - b);
-const median = (values: readonly number[]): number => quantile(sorted(values), 0.5);
-const spread = (times: readonly number[]): Spread => ({
-  medianMs: median(times),
-  p95Ms: quantile(sorted(times), 0.95),
-});
+const rank = (values: readonly number[], share: number): number => nearestRank(values, share) ?? Number.NaN;
+const median = (values: readonly number[]): number => rank(values, 0.5);
+const spread = (times: readonly number[]): Spread => ({ medianMs: median(times), p95Ms: rank(times, 0.95) });
 
 /** A channel as it comes: 64 KiB messages, the last of what asks for an answer followed by its number. */
 class BareWay implements Way {
