@@ -48,8 +48,8 @@ interface Run {
 
 export async function auditTask(found: Collected, run: Run): Promise<AuditTask> {
   const { asked, plan, pieces } = found;
-  const { stage, peer, compute, lossScale, counted } = asked;
-  const { train, model, precision } = run.document.file;
+  const { stage, peer, isMeasured, counted } = asked;
+  const { train, model } = run.document.file;
   const { layers } = at(plan.stages, stage);
   const samplesOf = new Map(plan.microBatches.map(({ id, samples }) => [id, samples]));
   const order = got(stepSchedule(plan), peer).flatMap((action) =>
@@ -77,8 +77,8 @@ export async function auditTask(found: Collected, run: Run): Promise<AuditTask> 
         : [],
     );
   return {
-    ...{ file: { model, train }, layers, sequence: train.sequenceLength, compute, lossScale, counted },
-    gain: precision.compute === 'f16' ? 1 : gradientGain(train.globalBatchSize * train.sequenceLength),
+    ...{ file: { model, train }, layers, sequence: train.sequenceLength, isMeasured, counted },
+    gain: gradientGain(train.globalBatchSize * train.sequenceLength),
     ...{ values: parts('values'), standing: await baseParts(run.blobs, run.document, layers) },
     ...{ sums: parts('slice'), microBatches },
   };

@@ -4,7 +4,6 @@
  */
 import type { Range } from '../base.ts';
 import type { BlockName, Model } from '../model/model.ts';
-import type { Compute } from '../precision.ts';
 import type { WindowRows } from '../run/data.ts';
 import type { WireEncoding } from '../wire.ts';
 
@@ -44,15 +43,13 @@ export interface AuditCase {
   /** Of the stage; where it is [0, …) the embedding is its too, where it ends with the last layer the head. */
   readonly layers: Range;
   readonly sequence: number;
-  /** As the member computes; in halves nothing is compared, as no tolerance was measured, nor are adapters. */
-  readonly compute: Compute;
+  /** Honest differences of the member's kind of adapter are known; else only what is a thousandth off is wrong for certain. */
+  readonly isMeasured: boolean;
   /** Of all blocks of the stage, as they stood in the step; their parts join to whole blocks. */
   readonly values: readonly BlockPart[];
   /** With an adapter: of all blocks of the stage that stand, likewise; else none. */
   readonly standing: readonly BlockPart[];
-  /** What the gradients of the step are multiplied with; 1 in a run that does not ask for f16. */
-  readonly lossScale: number;
-  /** By which gradients are multiplied before they become halves or int4: 1 in a run that asks for f16, else `gradientGain` of B·T, all rows of the step. */
+  /** By which gradients are multiplied before they become halves or int4: `gradientGain` of B·T, all rows of the step. */
   readonly gain: number;
   /** Rows of the whole step that count. */
   readonly counted: number;

@@ -6,7 +6,6 @@
 import { assertNever, type PeerId, seededRandom } from '../base.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
-import type { Compute } from '../precision.ts';
 import {
   type AuditedWork,
   committedBy,
@@ -81,7 +80,7 @@ export function drawAudits(transition: Transition, phase: Training, movedBytes: 
 
 function ask(transition: Transition, phase: Training, work: AuditedWork): PendingAudit | 'notReached' | 'void' {
   const { state, now } = transition;
-  const { config, audits, seen, lossScale } = state;
+  const { config, audits, seen } = state;
   const { inForce, step, reports } = phase;
   const { plan, epoch } = inForce;
   if (audits === undefined || !hasRoom(state, audits, 0)) return 'notReached';
@@ -106,14 +105,10 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
   const losses = reports.find(({ peer }) => peer === work.peer)?.report.losses ?? [];
   transition.effects.push({
     ...{ type: 'audit', audit: audit.audit, epoch, step, ...work, digests, losses },
-    ...{ compute: computeOf(state, work.peer), lossScale: lossScale?.scale ?? 1, counted: countedOf(state, step) },
+    ...{ isMeasured: donorOf(transition, work.peer)?.adapter.software === true, counted: countedOf(state, step) },
   });
   return audit;
 }
-
-/** As a member computes. */
-const computeOf = ({ config, donors }: CoordinatorState, peer: PeerId): Compute =>
-  config.compute === 'f16' && donors.find((one) => one.peer === peer)?.adapter.halves === true ? 'f16' : 'f32';
 
 function hasRoom(
   { config }: CoordinatorState,

@@ -69,13 +69,14 @@ export const NO_AUDITS: Audits = {
   counts: { agreed: 0, convicted: 0, void: 0, notReached: 0 },
 };
 
-/** Some of what the members of this plan do is done again. */
+/** Some of what the members of this plan do is done again: not in halves, whose honest differences are not known. */
 export const isAudited = (
-  config: Pick<CoordinatorConfig, 'audit' | 'train' | 'batch' | 'model'>,
+  config: Pick<CoordinatorConfig, 'audit' | 'compute' | 'train' | 'batch' | 'model'>,
   plan: Plan,
 ): boolean =>
   config.audit !== undefined &&
   config.audit.share > 0 &&
+  config.compute !== 'f16' &&
   config.train.islands === undefined &&
   isAuditable(plan) &&
   plan.stages.some(({ members }, stage) =>

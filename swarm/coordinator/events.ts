@@ -466,9 +466,8 @@ export type Effect =
       readonly digests: readonly (string | null)[];
       /** As the member reported them. */
       readonly losses: ReportMessage['losses'];
-      /** As the member computes. */
-      readonly compute: Compute;
-      readonly lossScale: number;
+      /** The member's adapter is of a kind whose honest differences are known. */
+      readonly isMeasured: boolean;
       /** Rows of the step that count. */
       readonly counted: number;
     }

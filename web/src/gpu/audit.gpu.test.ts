@@ -17,7 +17,6 @@ import { at, invariant, normal, type Range, seededRandom } from '../../../swarm/
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { initialValues } from '../../../swarm/model/initialValues.ts';
 import { type BlockName, block, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
-import type { Compute } from '../../../swarm/precision.ts';
 import { NO_TARGET, type WindowRows } from '../../../swarm/run/data.ts';
 import { gradientGain, INT8_BLOCK_WORDS, WIRE_ENCODINGS, type WireEncoding } from '../../../swarm/wire.ts';
 import type { Reading, Stream } from '../executor/engine.ts';
@@ -126,7 +125,7 @@ async function stepOf(gpu: Gpu, setting: Setting): Promise<[AuditCase, AuditCase
     });
   }
   const of = async (stage: GpuStage, layers: Range, place: 'first' | 'second'): Promise<AuditCase> => ({
-    ...{ model, layers, sequence, counted, compute: 'f32' as Compute, lossScale: 1 },
+    ...{ model, layers, sequence, counted, isMeasured: true },
     gain: gradientGain(sequence * samples.reduce((sum, count) => sum + count, 0)),
     standing: [],
     values: blocksOfStage(model, layers).map(({ block: name }) => ({
