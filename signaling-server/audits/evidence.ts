@@ -99,6 +99,9 @@ export class Evidence {
       return digest !== null && digestOf(at(bodies, place) ?? Buffer.alloc(0)) !== digest;
     });
     if (broken >= 0) return { result: 'broken', peer: at(pieces, broken).from };
+    const disputed = disputedBy(found);
+    if (disputed !== null)
+      return { result: 'void', reason: `${disputed} and it say different values of what it computed with` };
     try {
       const task: AuditTask = await auditTask(found, this.#host);
       const { agrees, worst, evidence } = await this.#thread.check(task);
@@ -109,6 +112,15 @@ export class Evidence {
       return { result: 'void', reason: messageOf(error) };
     }
   }
+}
+
+/** A primary whose word on values is not the member's own; null: there is none. */
+function disputedBy({ asked, pieces, bodies }: Collected): PeerId | null {
+  const values = pieces.flatMap(({ from, tensor }, place) =>
+    tensor.kind === 'values' ? { from, name: `${tensor.index} ${tensor.range}`, body: at(bodies, place) } : [],
+  );
+  const own = new Map(values.flatMap(({ from, name, body }) => (from === asked.peer ? [[name, body] as const] : [])));
+  return values.find(({ name, body }) => body && !own.get(name)?.equals(body))?.from ?? null;
 }
 
 async function whole(body: AsyncIterable<Uint8Array>, sizeBytes: number): Promise<Buffer> {

@@ -92,9 +92,10 @@ function sumsOf(model: Model, plan: Plan, { stage, peer }: AuditedWork): Evidenc
   );
 }
 
-const valuesOf = (model: Model, plan: Plan, { stage }: AuditedWork): EvidencePiece[] =>
-  partsOf(model, plan, stage).map(({ block, shard, range }) =>
-    pieceOf(model, shard.peer, 'values', { stage, block, range }),
+/** The primaries' word, and the member's own: where they differ nobody is judged by one of them alone. */
+const valuesOf = (model: Model, plan: Plan, { stage, peer }: AuditedWork): EvidencePiece[] =>
+  partsOf(model, plan, stage).flatMap(({ block, shard, range }) =>
+    [...new Set([shard.peer, peer])].map((from) => pieceOf(model, from, 'values', { stage, block, range })),
   );
 
 const pieceOf = (

@@ -2,7 +2,7 @@
  * What this peer has of the evidence of audits: copied between a step's commit and its update, while nothing has changed yet,
  * and uploaded beside the training, one audit after the other. Rules AU in SPEC.md.
  */
-import { at, got } from '../../../swarm/base.ts';
+import { at, got, overlap, type Range } from '../../../swarm/base.ts';
 import type { ServerMessage } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
 import { type EvidencePiece, evidenceBytes, evidenceOf } from '../../../swarm/ways/evidence.ts';
@@ -66,7 +66,8 @@ async function copyOf(
     case 'slice':
       return (await got(role.stages, stage).readGradient(blockName(), range)).take((values) => values.slice());
     case 'values':
-      return role.shards.readState(blockName(), range, ['value']);
+      if (isPrimaryOf(role, blockName(), range)) return role.shards.readState(blockName(), range, ['value']);
+      return (await got(role.stages, stage).readValues(blockName(), range)).take((values) => values.slice());
     default: {
       const kept = commitments.kept({ ...tensor, epoch: role.epoch, step }, from);
       if (kept === null) throw new Error(`${tensor.kind} ${stage}/${index} is not kept`);
@@ -74,3 +75,8 @@ async function copyOf(
     }
   }
 }
+
+const isPrimaryOf = ({ plan, peer }: Role, name: BlockName, range: Range): boolean =>
+  plan.state.some(
+    ({ block, shards }) => block === name && shards.some((shard) => shard.peer === peer && overlap(shard.range, range)),
+  );
