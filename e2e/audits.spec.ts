@@ -7,7 +7,7 @@ import { copyOfRun, expectReplayed, isSeldomDue, runSwarm, temporaryFolder } fro
 
 interface Report {
   readonly refused: readonly object[];
-  readonly rollbacks: readonly object[];
+  readonly rollbacks: readonly { readonly reason: string }[];
   readonly convictions: readonly {
     readonly donor: number;
     readonly item: { readonly step: number };
@@ -33,7 +33,8 @@ async function audited(share: number, ...options: string[]): Promise<Report> {
 function expectConvicted({ refused, rollbacks, convictions }: Report, donor: number, fromStep: number): void {
   expect(refused).toEqual([]);
   expect(convictions.map((one) => one.donor)).toEqual([donor]);
-  expect(rollbacks.length).toBe(1);
+  // Where the machine is busy a donor may be lost too, and the run go back for that.
+  expect(rollbacks.filter(({ reason }) => /computed was wrong/.test(reason)).length).toBe(1);
   for (const { item, firstStep, evidence } of convictions) {
     expect(item.step).toBeGreaterThanOrEqual(fromStep);
     expect(firstStep).toBeLessThanOrEqual(item.step);

@@ -48,6 +48,7 @@ function writeAll(store: Store): unknown[] {
       { ...commit(step), number: 10 * step, island: step % 2, round: 0, innerStep: Math.floor(step / 2) },
       [{ peer: P, tokens: 3 + step }],
     );
+  store.voidCredit('b', P);
   store.endIsland('b', 1, 1);
   for (const steps of [0, 2, 4, 6]) store.saveEvaluation('a', steps, 5 - steps / 9);
   for (const steps of [2, 4, 5, 6]) store.saveCheckpoint('a', steps, manifest(steps));
