@@ -6,8 +6,9 @@
  * same thing before, and what the plan's forecast says. See SPEC.md, CO73.
  */
 import { median, type PeerId } from '../base.ts';
-import { type Model, standingOfStage } from '../model/model.ts';
+import { type Model, standingOfStage, usedElements } from '../model/model.ts';
 import type { Plan } from '../plan/plan.ts';
+import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 import type { Predicted } from './events.ts';
 
 interface Allowance {
@@ -131,7 +132,6 @@ export function allowedFor(what: Timed, seen: Seen, predicted: Predicted | null 
 
 /** Of a base on its way from the server: a slow home line. */
 const BASE_BYTES_PER_MS = 500;
-const FLOAT_BYTES = 4;
 
 /**
  * For the weights that stand beside an adapter, which a member of the plan may have to fetch first: beside its deadline as
@@ -140,8 +140,7 @@ const FLOAT_BYTES = 4;
 export function baseAllowedMs(model: Model, { stages }: Plan): number {
   const bytes = new Map<PeerId, number>();
   for (const { layers, members } of stages) {
-    const ranges = standingOfStage(model, layers).flatMap((use) => use.ranges);
-    const own = FLOAT_BYTES * ranges.reduce((sum, [from, to]) => sum + to - from, 0);
+    const own = FLOAT_BYTES * usedElements(standingOfStage(model, layers));
     for (const { peer } of members) bytes.set(peer, (bytes.get(peer) ?? 0) + own);
   }
   return Math.min(LONGEST_MS, Math.max(0, ...bytes.values()) / BASE_BYTES_PER_MS);

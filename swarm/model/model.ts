@@ -6,7 +6,7 @@
  * Letters: B samples of a micro-batch, T positions, N = B·T rows, C width, H heads of queries, K heads of keys and
  * values, D their width, V vocabulary.
  */
-import { invariant, type Range } from '../base.ts';
+import { invariant, type Range, totalOf } from '../base.ts';
 
 /** A unit of state placement: the embedding, one transformer layer, or the head. */
 export type BlockName = 'embedding' | 'head' | `layer.${number}`;
@@ -242,6 +242,10 @@ export interface BlockUse {
   readonly block: BlockName;
   readonly ranges: readonly Range[];
 }
+
+/** Of all of them together. */
+export const usedElements = (uses: readonly BlockUse[]): number =>
+  totalOf(uses, ({ ranges }) => totalOf(ranges, ([from, to]) => to - from));
 
 /** What a stage of `layers` computes with and trains. The first stage has the embedding, the last the head (and a tied embedding). */
 export const blocksOfStage = (model: Model, layers: Range): BlockUse[] => usesOf(model.blocks, model, layers);

@@ -3,9 +3,9 @@
  * is encoded as `train.base` says. Matrices alone are packed: f16 two halves a word, int8 each row of the stored tensor for
  * itself in WI4's blocks; norms and biases stay float32. Server and donors cut alike, so a list of hashes says everything.
  */
-import { invariant, overlap, type Range, type Result, refusal, success } from '../base.ts';
+import { invariant, overlap, type Range, type Result, refusal, success, totalOf } from '../base.ts';
 import type { Block, BlockName, TensorSpec } from '../model/model.ts';
-import { int8Scale, packedBytes, packedWords, packInt8, roundToEven, unpackedInt8 } from '../wire.ts';
+import { int8Scale, packedBytes, packedWords, packInt8, roundToEven, unpackedF16, unpackedInt8 } from '../wire.ts';
 import type { BaseEncoding } from './runFile.ts';
 
 /** Of one block: the SHA-256 of each piece, in order. */
@@ -54,7 +54,7 @@ function runsOf({ tensors }: Block, range: Range, encoding: BaseEncoding) {
 }
 
 export const pieceBytes = (block: Block, range: Range, encoding: BaseEncoding): number =>
-  runsOf(block, range, encoding).reduce((sum, { as, from, to }) => sum + packedBytes(as, to - from), 0);
+  totalOf(runsOf(block, range, encoding), ({ as, from, to }) => packedBytes(as, to - from));
 
 /** The bytes of a piece, as words; a value that its encoding cannot hold is refused by tensor. */
 export function encodePiece(
@@ -64,7 +64,7 @@ export function encodePiece(
   values: Float32Array,
 ): Result<Uint32Array<ArrayBuffer>> {
   const runs = runsOf(block, range, encoding);
-  const words = new Uint32Array(runs.reduce((sum, { as, from, to }) => sum + packedWords(as, to - from), 0));
+  const words = new Uint32Array(totalOf(runs, ({ as, from, to }) => packedWords(as, to - from)));
   let at = 0;
   for (const { tensor, as, from, to } of runs) {
     const [own, into] = [values.subarray(from, to), words.subarray(at, at + packedWords(as, to - from))];
@@ -93,12 +93,11 @@ export function decodePiece(
   let at = 0;
   for (const { as, from, to } of runsOf(block, range, encoding)) {
     const length = packedWords(as, to - from);
-    const [words, into] = [new Uint32Array(bytes, 4 * at, length), values.subarray(from, to)];
+    const [floats, into] = [new Float32Array(bytes, 4 * at, length), values.subarray(from, to)];
     at += length;
-    const floats = new Float32Array(words.buffer, words.byteOffset, words.length);
     if (as === 'f32') into.set(floats);
     else if (as === 'int8') into.set(unpackedInt8(floats, to - from));
-    else for (let i = 0; i < into.length; i++) into[i] = halfValue(((words[i >> 1] ?? 0) >>> (16 * (i & 1))) & 0xffff);
+    else into.set(unpackedF16(floats, to - from));
   }
   invariant(4 * at === bytes.byteLength, `a piece of ${block.name} has ${bytes.byteLength} bytes`);
   return values;
@@ -129,9 +128,4 @@ function halfBits(value: number): number | null {
   const exponent = Math.floor(Math.log2(size));
   // Past the last mantissa it goes on in the exponent.
   return sign | ((exponent + 15) * MANTISSA + roundToEven((size / 2 ** exponent - 1) * MANTISSA));
-}
-
-function halfValue(bits: number): number {
-  const [sign, exponent, mantissa] = [bits & 0x8000 ? -1 : 1, (bits >> 10) & 31, bits & (MANTISSA - 1)];
-  return sign * (exponent === 0 ? mantissa * HALF_LEAST : (1 + mantissa / MANTISSA) * 2 ** (exponent - 15));
 }

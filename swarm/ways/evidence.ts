@@ -3,10 +3,10 @@
  * that nobody has to be told: a donor is asked for an audit by (stage, member), and a tensor of it is named by its place in
  * the list. Rules AU in SPEC.md.
  */
-import { at, type PeerId, type Range, total } from '../base.ts';
+import { at, type PeerId, type Range } from '../base.ts';
 import { shardsOf } from '../memory/memory.ts';
 import { slices } from '../model/layout.ts';
-import { type BlockName, blocksOfStage, type Model, standingOfStage } from '../model/model.ts';
+import { type BlockName, blocksOfStage, type Model, standingOfStage, usedElements } from '../model/model.ts';
 import { gathersAny, keptUses, type Plan } from '../plan/plan.ts';
 import type { Passage, TensorName } from './passage.ts';
 import { blockTensor, bytesOf, type StreamSize, stepTensors } from './tensors.ts';
@@ -57,8 +57,7 @@ const MOST_PRODUCTS = 2e11;
 /** Whether a server can do it again in the memory and time that it has. */
 export function isWithinReach(model: Model, plan: Plan, sequence: number, { stage, peer }: AuditedWork): boolean {
   const { layers, members } = at(plan.stages, stage);
-  const uses = [...blocksOfStage(model, layers), ...standingOfStage(model, layers)];
-  const elements = total(uses.flatMap(({ ranges }) => ranges.map(([from, to]) => to - from)));
+  const elements = usedElements([...blocksOfStage(model, layers), ...standingOfStage(model, layers)]);
   const rows = sequence * (members.find((member) => member.peer === peer)?.samples ?? 0);
   return elements <= MOST_ELEMENTS && 3 * elements * rows <= MOST_PRODUCTS;
 }
