@@ -201,7 +201,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const close = async (): Promise<void> => {
     endSilence();
     alerts.close();
-    snapshots.cancel();
+    snapshots.close();
     run.close();
     own.processor.close();
     own.texts.close();

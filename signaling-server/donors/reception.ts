@@ -306,7 +306,7 @@ export class Reception implements DonorHost {
     this.#closed = true;
     this.#resumes.close();
     this.#joinDelays.close();
-    this.#downloads.cancel();
+    this.#downloads.close();
     this.#donors.close();
   }
 

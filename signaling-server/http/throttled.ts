@@ -1,12 +1,16 @@
 /** Work that many ask for, done for all of them at once. */
 import { monotonicMs } from '../monitoring/clock.ts';
 
-/** Runs `work` soon after a request, at most once in `intervalMs`, or for as long after it as `work` itself says. */
-export function throttled(intervalMs: number, work: () => unknown): { request(): void; cancel(): void } {
+/**
+ * Runs `work` soon after a request, at most once in `intervalMs`, or for as long after it as `work` itself says. After
+ * `close` never again: what is closed next may still ask for it.
+ */
+export function throttled(intervalMs: number, work: () => unknown): { request(): void; close(): void } {
   let timer: NodeJS.Timeout | undefined;
   let dueMs = -Infinity;
+  let isClosed = false;
   const request = (): void => {
-    if (timer !== undefined) return;
+    if (isClosed || timer !== undefined) return;
     timer = setTimeout(
       () => {
         timer = undefined;
@@ -18,5 +22,9 @@ export function throttled(intervalMs: number, work: () => unknown): { request():
       Math.max(0, dueMs - monotonicMs()),
     );
   };
-  return { request, cancel: () => clearTimeout(timer) };
+  const close = (): void => {
+    isClosed = true;
+    clearTimeout(timer);
+  };
+  return { request, close };
 }

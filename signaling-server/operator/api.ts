@@ -147,7 +147,7 @@ function watch(socket: WebSocket, run: ActiveRun, source: OperatorSource, isLogg
   const forget = run.onChange(sender.request);
   const end = (): void => {
     forget();
-    sender.cancel();
+    sender.close();
   };
   socket.on('close', end);
   socket.on('error', end);

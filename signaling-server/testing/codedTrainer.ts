@@ -216,15 +216,18 @@ class CodedTrainer {
   }
 
   #tiedApart(): Model {
-    if (!this.#model.tied) return this.#model;
-    const names = new Set(this.#model.blocks.find(({ name }) => name === 'embedding')?.tensors.map(({ name }) => name));
+    const embedding = this.#model.tied && this.#model.blocks.find(({ name }) => name === 'embedding');
+    if (!embedding) return this.#model;
+    const names = new Set(embedding.tensors.map(({ name }) => name));
     const apart = (name: string) => (names.has(name) ? name + IN_HEAD : name);
+    // Only tensors of blocks get a gradient.
+    const inHead = { ...embedding, tensors: embedding.tensors.map((one) => ({ ...one, name: apart(one.name) })) };
     const head = this.#model.head.map((row): Operation => {
       if (row.op !== 'linear') return row;
       const [first, ...more] = row.weights;
       return { ...row, weights: [apart(first), ...more.map(apart)] };
     });
-    return { ...this.#model, head };
+    return { ...this.#model, blocks: [...this.#model.blocks, inHead], head };
   }
 
   #flat(block: string, tensors: ReadonlyMap<string, ArrayLike<number>>): number[] {
