@@ -6,40 +6,19 @@ import { readFileSync } from 'node:fs';
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { auditOutcome } from '../../../swarm/audit/audit.ts';
-import type {
-  AuditCase,
-  AuditedMicroBatch,
-  AuditedTensor,
-  BlockPart,
-  SentTensor,
-} from '../../../swarm/audit/auditCase.ts';
-import { at, invariant, normal, type Range, seededRandom } from '../../../swarm/base.ts';
+import type { AuditCase, AuditedMicroBatch, AuditedTensor, SentTensor } from '../../../swarm/audit/auditCase.ts';
+import { at, invariant } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
-import { initialValues } from '../../../swarm/model/initialValues.ts';
-import { type BlockName, block, blocksOfStage, type Model } from '../../../swarm/model/model.ts';
-import { NO_TARGET, type WindowRows } from '../../../swarm/run/data.ts';
-import { gradientGain, INT8_BLOCK_WORDS, WIRE_ENCODINGS, type WireEncoding } from '../../../swarm/wire.ts';
-import type { Reading, Stream } from '../executor/engine.ts';
+import type { Model } from '../../../swarm/model/model.ts';
+import { INT8_BLOCK_WORDS, WIRE_ENCODINGS } from '../../../swarm/wire.ts';
+import { type AuditedSetting, AuditedStages } from './auditedStages.ts';
 import type { Gpu } from './device.ts';
 import { gpuOf } from './engine.ts';
-import { createStage, type GpuStage } from './stage.ts';
 
 let dawn: Awaited<ReturnType<typeof dawnDevice>>;
 beforeAll(async () => {
   dawn = await dawnDevice();
 });
-
-interface Setting {
-  readonly model: Model;
-  readonly sequence: number;
-  readonly wire: WireEncoding;
-  /** Of each micro-batch. */
-  readonly samples: readonly number[];
-  /** Windows are filled with examples, and not to the end. */
-  readonly hasExamples?: boolean;
-  /** Weights as so much training would have them. */
-  readonly spread?: number;
-}
 
 function modelOf(config: Readonly<Record<string, unknown>>): Model {
   const parsed = modelFromConfig(config);
@@ -47,96 +26,10 @@ function modelOf(config: Readonly<Record<string, unknown>>): Model {
   return parsed.value;
 }
 
-function rowsOf({ model, sequence, hasExamples }: Setting, samples: number, seed: number): WindowRows {
-  const random = seededRandom(seed);
-  const draw = () => Uint32Array.from({ length: samples * sequence }, () => Math.floor(random() * model.vocabulary));
-  const [ids, targets] = [draw(), draw()];
-  if (!hasExamples) return { ids, targets, firstRows: null };
-  const firstRows = ids.map((_, row) => (row % sequence < 5 ? 0 : 5));
-  return {
-    ids,
-    firstRows,
-    targets: targets.map((id, row) => (row % sequence < 3 || row % sequence > sequence - 3 ? NO_TARGET : id)),
-  };
-}
-
-const copied = (reading: Reading): Promise<Float32Array<ArrayBuffer>> => reading.take((values) => values.slice());
-
-const valuesOf = ({ model, spread = 0 }: Setting, name: BlockName): Float32Array => {
-  const random = seededRandom(model.blocks.findIndex((one) => one.name === name) + 1);
-  return initialValues(model, name, 3).map((value) => value + spread * normal(random));
-};
-
-async function stageOf(gpu: Gpu, setting: Setting, layers: Range): Promise<GpuStage> {
-  const { model, sequence, wire, samples } = setting;
-  const size = { layers, samples: Math.max(...samples), sequence, slots: samples.length, wires: [wire] };
-  const globalBatch = samples.reduce((sum, count) => sum + count, 0);
-  const stage = await createStage(gpu, model, { size, globalBatch, sizes: [...new Set(samples)] });
-  for (const { block: name, ranges } of blocksOfStage(model, layers))
-    for (const range of ranges) stage.writeValues(name, range, valuesOf(setting, name).slice(...range));
-  return stage;
-}
-
-async function sumsOf(stage: GpuStage, model: Model, layers: Range): Promise<BlockPart[]> {
-  const sums: BlockPart[] = [];
-  for (const { block: name, ranges } of blocksOfStage(model, layers))
-    for (const range of ranges)
-      sums.push({ block: name, range, values: await copied(await stage.readGradient(name, range)) });
-  return sums;
-}
-
-/** One step in two stages, and what an audit of each looks at. */
-async function stepOf(gpu: Gpu, setting: Setting): Promise<[AuditCase, AuditCase]> {
-  const { model, sequence, wire, samples } = setting;
-  const cut = Math.floor(model.layers / 2);
-  const [first, second]: readonly [Range, Range] = [
-    [0, cut],
-    [cut, model.layers],
-  ];
-  const [one, two] = [await stageOf(gpu, setting, first), await stageOf(gpu, setting, second)];
-  const rows = samples.map((count, id) => rowsOf(setting, count, id + 1));
-  const counted = rows.flatMap(({ targets }) => [...targets]).filter((target) => target !== NO_TARGET).length;
-  for (const stage of [one, two]) stage.begin(0, 1, false, counted);
-  const made: { first: AuditedMicroBatch; second: AuditedMicroBatch }[] = [];
-  for (const [id, count] of samples.entries()) {
-    const tokens = at(rows, id);
-    const work = { microBatch: id, samples: count, tokens, evaluation: false };
-    one.forward({ ...work, input: null, encoding: wire });
-    const output = await copied(await one.readOutput(id));
-    const stream = (words: Float32Array<ArrayBuffer>): Stream & SentTensor => ({ encoding: wire, words });
-    two.forward({ ...work, input: stream(output) });
-    const losses = await copied(await two.readLoss(id));
-    two.backward(id, null, wire);
-    const gradient = await copied(await two.readInputGradient(id));
-    one.backward(id, stream(gradient));
-    const lossSum = losses.reduce((sum, loss, row) => sum + (tokens.targets[row] === NO_TARGET ? 0 : loss), 0);
-    const nothing = { input: null, gradient: null, output: null, inputGradient: null, lossSum: null };
-    made.push({
-      first: { ...nothing, id, samples: count, tokens, output: stream(output), gradient: stream(gradient) },
-      second: {
-        ...nothing,
-        id,
-        samples: count,
-        tokens,
-        input: stream(output),
-        inputGradient: stream(gradient),
-        lossSum,
-      },
-    });
-  }
-  const of = async (stage: GpuStage, layers: Range, place: 'first' | 'second'): Promise<AuditCase> => ({
-    ...{ model, layers, sequence, counted, isMeasured: true },
-    gain: gradientGain(sequence * samples.reduce((sum, count) => sum + count, 0)),
-    standing: [],
-    values: blocksOfStage(model, layers).map(({ block: name }) => ({
-      ...{ block: name, range: [0, block(model, name).elements] as const, values: valuesOf(setting, name) },
-    })),
-    microBatches: made.map((pair) => pair[place]),
-    sums: await sumsOf(stage, model, layers),
-  });
-  const cases: [AuditCase, AuditCase] = [await of(one, first, 'first'), await of(two, second, 'second')];
-  one.close();
-  two.close();
+async function stepOf(gpu: Gpu, setting: AuditedSetting): Promise<[AuditCase, AuditCase]> {
+  const stages = await AuditedStages.open(gpu, setting);
+  const cases = await stages.step();
+  stages.close();
   return cases;
 }
 
@@ -177,7 +70,7 @@ const ODD: Readonly<Record<string, object>> = {
 };
 const FAMILIES = ['gpt2', 'llama', 'llama3', 'qwen2', 'qwen3', 'smollm3', 'gemma3'].map((name) => `${name}-tiny`);
 
-function settingOf(name: string, rest: Omit<Setting, 'model' | 'sequence'>, mostPositions = 9): Setting {
+function settingOf(name: string, rest: Omit<AuditedSetting, 'model' | 'sequence'>, mostPositions = 9): AuditedSetting {
   const odd = ODD[name];
   if (odd) return { model: modelOf({ ...odd }), sequence: 9, ...rest };
   const { model, train } = JSON.parse(readFileSync(new URL(`${name}/run.json`, GOLDEN), 'utf8'));
