@@ -9,6 +9,7 @@ import { keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
 import { uploaderOf, uploadsOf } from '../plan/uploader.ts';
 import type { LossScale } from '../precision.ts';
+import { undoableFrom } from './audits.ts';
 import {
   contested,
   excusedIn,
@@ -22,7 +23,14 @@ import {
 import { allowedFor, allowedMs, DEADLINES, longestUploadMs, withSeen } from './deadlines.ts';
 import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
 import { isIdle, withWork } from './progress.ts';
-import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, type Watched } from './state.ts';
+import {
+  type CoordinatorState,
+  type PendingCheckpoint,
+  type PlanInForce,
+  planInForce,
+  shardKey,
+  type Watched,
+} from './state.ts';
 import { unsavedLimit } from './stepsAhead.ts';
 import { living } from './successor.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
@@ -218,6 +226,7 @@ function store(transition: Transition, whole: PendingCheckpoint): void {
       shards.map(({ range }) => ({ block, range, hash: got(known, shardKey(block, range)) })),
     ),
     lossScale,
+    ...undoable(state),
   });
   if (state.config.own !== undefined) {
     replace(transition, whole, { ...whole, isOwnWhole: true });
@@ -225,6 +234,11 @@ function store(transition: Transition, whole: PendingCheckpoint): void {
   }
   log(transition, 'info', `Checkpoint ${step} is stored.`);
   checkpointStored(transition, step, lossScale);
+}
+
+function undoable({ audits, config }: CoordinatorState): { undoableFrom?: number } {
+  const from = audits && config.audit ? undoableFrom(audits, config.audit.share) : Infinity;
+  return from < Infinity ? { undoableFrom: from } : {};
 }
 
 /** It is the newest one from now on. */

@@ -416,6 +416,8 @@ export type Effect =
       readonly shards: readonly StoredShard[];
       /** What the step after it begins with; null where the run does not ask for f16. */
       readonly lossScale: LossScale | null;
+      /** An audit may undo steps from here on; absent: none can. */
+      readonly undoableFrom?: number;
     }
   /** Commits and ledger of steps ≥ `toStep`, and evaluations of more than `toStep` steps, never happened. */
   | { readonly type: 'rollBack'; readonly toStep: number; readonly atStep: number; readonly reason: string }
