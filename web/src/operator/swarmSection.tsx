@@ -13,7 +13,6 @@ import { IslandMap } from './islandMap.tsx';
 import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
-import { RehearsalsCard } from './rehearsalsCard.tsx';
 import { withShortIds } from './shortIds.ts';
 import { allPlans } from './state.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
@@ -117,7 +116,6 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         {timeline && <StepEvents step={timeline.step} events={state.events} />}
       </section>
       {plan && <PlanWords snapshot={snapshot} plan={plan} />}
-      <RehearsalsCard {...state.rehearsals} isOver={snapshot.phase === 'finished'} />
       <Links links={links} served={state.served} />
     </>
   );
