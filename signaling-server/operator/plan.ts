@@ -15,6 +15,7 @@ import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { type ClusterPlan, comparedPlans } from '../../swarm/planner/clusterPlan.ts';
 import { predictedBeside, predictedStep } from '../../swarm/planner/forecast.ts';
+import { type StepLimit, stepLimits } from '../../swarm/planner/limits.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replicas.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
@@ -44,11 +45,19 @@ export function clusterOf(run: ActiveRun): Cluster {
   return clusterAtHand(donors, new Map(run.replanner.donors.map((donor) => [donor.peer, donor])));
 }
 
+/** All members of the plan are at hand. */
+function isThere({ cluster }: ClusterProblem, plan: Plan): boolean {
+  const known = new Set(cluster.peers.map(({ id }) => id));
+  return plan.stages.every(({ members }) => members.every(({ peer }) => known.has(peer)));
+}
+
+/** What holds up a step of a plan on the donors at hand; null where one of its members is gone. */
+export const limitOn = (problem: ClusterProblem, plan: Plan): StepLimit | null =>
+  isThere(problem, plan) ? (stepLimits(problem, plan)[0] ?? null) : null;
+
 /** Of a plan on the donors at hand; empty where one of its members is gone. */
 export function predictedSpans(problem: ClusterProblem, plan: Plan): SpanRow[] {
-  const known = new Set(problem.cluster.peers.map(({ id }) => id));
-  const isKnown = plan.stages.every(({ members }) => members.every(({ peer }) => known.has(peer)));
-  if (!isKnown) return [];
+  if (!isThere(problem, plan)) return [];
   const costs = clusterCosts(problem);
   const step = predictedStep(costs, plan);
   return rowsOf(step.timeline, predictedBeside(costs, plan, step));

@@ -85,7 +85,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         <h2 id="map">Map{chosen !== null && plan !== null && ` of plan ${plan.epoch}`}</h2>
         <p class={plan ? 'sentence long' : 'soft empty'}>
           {plan
-            ? `${use && timeline && isOneOfSeveral ? `Step ${timeline.step + 1}: ` : ''}${bottleneckText(use ?? { seconds: 0, peers: [] }, stepPlan ?? plan, links)}`
+            ? `${use && timeline && isOneOfSeveral ? `Step ${timeline.step + 1}: ` : ''}${bottleneckText(use ?? { seconds: 0, peers: [] }, stepPlan ?? plan, snapshot.limit)}`
             : snapshot.phase === 'finished'
               ? 'The run is finished, and nobody trains it any more.'
               : 'There is no plan yet.'}

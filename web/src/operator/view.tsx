@@ -230,7 +230,7 @@ function Head({ state, actions, snapshot, alerts }: SectionProps) {
   const left = secondsLeft(state);
   const lostAt = useLostAt(state);
   const { sign, sentence } = headOf(state, snapshot, lostAt);
-  const advice = adviceOf(snapshot, alerts);
+  const advice = adviceOf(snapshot, alerts, state.plan, state.curve.at(-1)?.bubble ?? null);
   const isNow = lostAt === null && state.changingTo === null;
   return (
     <section class="card" aria-labelledby="run-name">
