@@ -29,6 +29,8 @@ export interface Adapter {
   readonly rslora: boolean;
   /** How donors keep what stands; absent: as floats. */
   readonly base?: PackedBase;
+  /** Of preference pairs: `Model.beta`. */
+  readonly beta?: number;
 }
 
 type Linear = Extract<Operation, { op: 'linear' }>;
@@ -66,6 +68,7 @@ export function adapterModel(model: Model, adapter: Adapter): Result<Model> {
     blocks,
     standing: model.blocks,
     ...(adapter.base && { base: adapter.base }),
+    ...(adapter.beta !== undefined && { beta: adapter.beta }),
     layer: (index) => adapted(layerBlock(index), model.layer(index)),
     head: adapted('head', model.head),
   });

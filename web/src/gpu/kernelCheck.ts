@@ -78,6 +78,7 @@ export function kernelCases(
     ...{ samples: batch, sequence: positions, rows: batch * positions },
     ...{ width: model.width, lossScale: 1 / sequence, elementBytes: ELEMENT_BYTES[compute], family, gpuClass },
     ...{ vocabulary: model.vocabulary, bindingBytes: gpu.bindingBytes, stands: model.standing !== undefined },
+    ...(model.beta !== undefined && { beta: model.beta }),
     ...{ buffer: () => slice, value: () => slice, gradient: () => slice },
   });
   const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];
