@@ -18,6 +18,7 @@ import { sortTokens } from './embedding/sortTokens.ts';
 import { kernels } from './kernels.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
+import { preferencePairs } from './loss/preferencePairs.ts';
 import { headNormBackward } from './norm/headNormBackward.ts';
 import { headNormBackwardWeights } from './norm/headNormBackwardWeights.ts';
 import { headNormForward } from './norm/headNormForward.ts';
@@ -210,6 +211,26 @@ describe('backward references against finite differences', () => {
     attentionBackwardQuery.cpu({ qkv_BTED, first_BT, y_BTHD, lse_BHT, dy_BTHD, delta_BHT, dqkv_BTED }, dims);
     attentionBackwardKeyValue.cpu({ qkv_BTED, first_BT, lse_BHT, delta_BHT, dy_BTHD, dqkv_BTED }, dims);
     expect(gradientError(dqkv_BTED, numericalGradient(qkv_BTED, loss))).toBeLessThan(TOLERANCE);
+  });
+
+  test('[CO102] preference pairs: what each row of a window counts, whose losses become one', () => {
+    const dims = { B: 3, T: 14, beta: 0.7 };
+    const { first_BT, loss_BT, weight_BT } = float64Arrays(preferencePairs, dims);
+    const losses = () => {
+      const own = loss_BT.slice();
+      preferencePairs.cpu({ first_BT, loss_BT: own, weight_BT }, dims);
+      return own;
+    };
+    const slopes = numericalGradient(loss_BT, () => losses().reduce((sum, loss) => sum + loss, 0));
+    expect([...losses()].flatMap((loss, row) => (loss === 0 ? [] : [row]))).toEqual([0, 14, 28]);
+    const isReference = (row: number): boolean => row % 14 >= 7;
+    // What the reference loses is no function of the adapter.
+    expect(
+      gradientError(
+        weight_BT,
+        slopes.map((slope, row) => (isReference(row) ? 0 : slope)),
+      ),
+    ).toBeLessThan(TOLERANCE);
   });
 
   test('cross-entropy: logits, and both kernels have one loss', () => {

@@ -28,7 +28,11 @@ export const crossEntropy = kernel({
     rowSource(
       {
         name: 'crossEntropy',
-        code: logOfOneAnd + target + (family === 'gpu' ? softmaxTeam + gradientsTeam : softmaxAlone + gradientsAlone) + code,
+        code:
+          logOfOneAnd +
+          target +
+          (family === 'gpu' ? softmaxTeam + gradientsTeam : softmaxAlone + gradientsAlone) +
+          code,
         width: laneWidth(V),
         team: WIDE_TEAM,
       },

@@ -118,10 +118,7 @@ function whole(found: PlacedTokens | NoTokenError, line: number, vocabulary: num
 
 const partText = z.string({ error: expecting('a text') });
 const COMPLETION = z
-  .looseObject(
-    { prompt: partText, completion: partText },
-    { error: expecting('an object with prompt and completion') },
-  )
+  .looseObject({ prompt: partText, completion: partText }, { error: expecting('an object with prompt and completion') })
   .transform(({ prompt, completion }) => ({ prompt, answers: { completion } }));
 const PAIR = z
   .looseObject(

@@ -16,7 +16,11 @@ export const ADAPTER = { b: 'adapter/b', gradient: 'adapter/gradient' } as const
 export const PAIRS = { adapted: 'pairs/adapted', weights: 'pairs/weights' } as const;
 
 /** Of a stage that trains on preference pairs, for each row of its largest micro-batch. */
-export const pairBuffers = ({ beta }: Pick<Model, 'beta'>, { last }: Pick<Program, 'last'>, rows: number): BufferSpec[] =>
+export const pairBuffers = (
+  { beta }: Pick<Model, 'beta'>,
+  { last }: Pick<Program, 'last'>,
+  rows: number,
+): BufferSpec[] =>
   beta === undefined ? [] : [storage(PAIRS.adapted, rows), ...(last ? [storage(PAIRS.weights, rows)] : [])];
 
 /** The buffers of what stands in a stage, of which kernels bind so many elements at once. */

@@ -467,7 +467,10 @@ export const trainedAs = ({
   adapter: own,
   base = 'f32',
   beta,
-}: Pick<Train, 'optimizer' | 'adapter' | 'base' | 'beta'>): { readonly optimizer?: 'muon'; readonly adapter?: Adapter } => ({
+}: Pick<Train, 'optimizer' | 'adapter' | 'base' | 'beta'>): {
+  readonly optimizer?: 'muon';
+  readonly adapter?: Adapter;
+} => ({
   ...(optimizer.type === 'muon' && { optimizer: optimizer.type }),
   ...(own && {
     adapter: {

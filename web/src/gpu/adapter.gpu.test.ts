@@ -181,7 +181,8 @@ test.each(WAYS)('$name: $how', async (way) => {
           squares += mine.reduce((sum, value) => sum + value ** 2, 0);
         }
       }
-    if (!way.base && way.beta === undefined) expect(Math.abs(Math.sqrt(squares) / at(expected, number).gradientNorm - 1)).toBeLessThan(5e-5);
+    if (!way.base && way.beta === undefined)
+      expect(Math.abs(Math.sqrt(squares) / at(expected, number).gradientNorm - 1)).toBeLessThan(5e-5);
     trainer.step(windows(number));
   }
   for (const stage of stages) stage.close();
