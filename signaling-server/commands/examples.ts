@@ -5,7 +5,7 @@ import { counted as amount } from '../../swarm/quantityText.ts';
 import { readRunFile } from '../files/runFileOnDisk.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { textPieces } from '../texts/countedPieces.ts';
-import { fateOf, partsOf } from '../texts/exampleWindows.ts';
+import { fateOf, windowParts } from '../texts/exampleWindows.ts';
 import { type FirstExample, firstExamples } from '../texts/firstExamples.ts';
 import { badInput, need } from './failure.ts';
 import { tryIt, wholeNumber } from './options.ts';
@@ -72,7 +72,7 @@ function shown(examples: readonly FirstExample[], sequenceLength: number): strin
 
 /** What becomes of it in a window, where it is not in it whole; of a pair, of either text. */
 function fateText(example: FirstExample, part: number, sequenceLength: number): string {
-  const { text, rows } = at(partsOf(example, sequenceLength), part);
+  const { text, rows } = at(windowParts(example, sequenceLength), part);
   const [first = Number.POSITIVE_INFINITY] = text.counted;
   switch (fateOf(example, sequenceLength)) {
     case 'whole':

@@ -22,7 +22,7 @@ interface Part {
 }
 
 /** What is in a window of an example, or of a pair, whose texts are in half of it: the longer is cut first, then both alike. */
-export function partsOf({ rejected, ...text }: Example, sequenceLength: number): readonly Part[] {
+export function windowParts({ rejected, ...text }: Example, sequenceLength: number): readonly Part[] {
   const rowsOf = ({ ids }: OneText): number => Math.max(0, ids.length - 1);
   if (rejected === undefined) return [{ text, rows: Math.min(rowsOf(text), sequenceLength) }];
   const half = sequenceLength / 2;
@@ -37,7 +37,7 @@ export function partsOf({ rejected, ...text }: Example, sequenceLength: number):
 export type Fate = 'whole' | 'cut' | 'late' | 'empty';
 
 export function fateOf(example: Example, sequenceLength: number): Fate {
-  const parts = partsOf(example, sequenceLength);
+  const parts = windowParts(example, sequenceLength);
   if (parts.some(({ text: { counted } }) => counted.length === 0)) return 'empty';
   if (parts.some(({ text: { counted }, rows }) => at(counted, 0) > rows)) return 'late';
   return parts.some(({ text: { ids }, rows }) => ids.length > rows + 1) ? 'cut' : 'whole';
@@ -96,7 +96,7 @@ export function windowPacker({ sequenceLength, vocabulary, packing }: Packing): 
     add(example) {
       const fate = fateOf(example, sequenceLength);
       if (fate === 'late' || fate === 'empty') return [];
-      const parts = partsOf(example, sequenceLength);
+      const parts = windowParts(example, sequenceLength);
       const full = !packing || filled + totalOf(parts, ({ rows }) => rows) > sequenceLength ? end() : [];
       if (filled === 0) [numbers, counted] = [new Uint32Array(3 * sequenceLength), 0];
       counted += totalOf(parts, write);

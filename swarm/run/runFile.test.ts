@@ -84,8 +84,8 @@ test('preference pairs need an adapter and an even window, and have a beta', () 
   const lora = { type: 'lora', rank: 4, alpha: 8, targets: ['c_attn'] };
   const pairs = { files: ['a'], tokenizer: 'bytes', format: 'preference' };
   const asked = (data: object, train: object) => {
-    const run = changed('data', data);
-    return { ...run, train: { ...(run.train as object), ...train } };
+    const run = changed('data', data) as { readonly train: object };
+    return { ...run, train: { ...run.train, ...train } };
   };
   const parsed = parseRunFile(asked(pairs, { adapter: lora }), 'run.json');
   if (!parsed.ok) throw new Error(parsed.reason);

@@ -2,7 +2,7 @@
  * All that there is to do in a stage: for every micro-batch size that occurs, in every slot, the calls of its kernels,
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
-import { at, invariant } from '../../../swarm/base.ts';
+import { at, given, invariant } from '../../../swarm/base.ts';
 import { PAIRS } from '../../../swarm/memory/adapterMemory.ts';
 import {
   aheadName,
@@ -240,7 +240,7 @@ function placesOf(parts: StageParts, samples: number, slot: number): Places {
     family,
     gpuClass,
     stands: model.standing !== undefined,
-    ...(model.beta !== undefined && { beta: model.beta }),
+    ...given({ beta: model.beta }),
     buffer: (name) => {
       const place = program.places.get(name) ?? name;
       return { buffer: buffers.get(names.has(place) ? place : `slot${slot}/${name}`) };
