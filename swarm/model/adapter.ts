@@ -29,7 +29,7 @@ export interface Adapter {
   readonly rslora: boolean;
   /** How donors keep what stands; absent: as floats. */
   readonly base?: PackedBase;
-  /** Of preference pairs: `Model.beta`. */
+  /** `Model.beta`; absent: it is trained on no preference pairs. */
   readonly beta?: number;
 }
 

@@ -66,7 +66,7 @@ export interface Stage {
   readOutput(microBatch: number): Promise<Reading>;
   /** The same of the newest backward. */
   readInputGradient(microBatch: number): Promise<Reading>;
-  /** Cross-entropy (nats) of each row of a micro-batch of the last stage. */
+  /** Cross-entropy (nats) of each row of a micro-batch of the last stage; of a preference pair its loss, in its window's first row. */
   readLoss(microBatch: number): Promise<Reading>;
   /** A range of this stage's gradient sum of a block, without gaps. */
   readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading>;
