@@ -51,7 +51,7 @@ import {
   WIRE_ENCODINGS,
   type WireEncoding,
 } from '../wire.ts';
-import { adapterBuffers, standingBuffers } from './adapterMemory.ts';
+import { adapterBuffers, pairBuffers, standingBuffers } from './adapterMemory.ts';
 import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
 
 /** What counts the passes of the shards of a peer with one stage: a buffer of four, and a word of each of three readings. */
@@ -128,7 +128,7 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
     largestSlice,
   );
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, slotName(slot), rows, keep));
-  specs.push(...sharedBuffers(work, size));
+  specs.push(...sharedBuffers(work, size), ...pairBuffers(model, work, rows));
   specs.push(...wireBuffers(work, { stream: rows * model.width, largestPiece, wires: size.wires, compute }));
   if (size.stateWire)
     specs.push(storage(CODEC_FLOATS, largestSlice), storage(CODEC_CODES, packedWords(size.stateWire, largestSlice)));

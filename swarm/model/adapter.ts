@@ -8,7 +8,7 @@
  * stand beside them (`Model.standing`). Whatever keeps, cuts, moves or updates state reads the blocks and so has the
  * adapter alone.
  */
-import { type Result, refusal, success } from '../base.ts';
+import { given, type Result, refusal, success } from '../base.ts';
 import {
   type Block,
   type BlockName,
@@ -29,6 +29,8 @@ export interface Adapter {
   readonly rslora: boolean;
   /** How donors keep what stands; absent: as floats. */
   readonly base?: PackedBase;
+  /** `Model.beta`; absent: it is trained on no preference pairs. */
+  readonly beta?: number;
 }
 
 type Linear = Extract<Operation, { op: 'linear' }>;
@@ -66,6 +68,7 @@ export function adapterModel(model: Model, adapter: Adapter): Result<Model> {
     blocks,
     standing: model.blocks,
     ...(adapter.base && { base: adapter.base }),
+    ...given({ beta: adapter.beta }),
     layer: (index) => adapted(layerBlock(index), model.layer(index)),
     head: adapted('head', model.head),
   });

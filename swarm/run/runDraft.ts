@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { type Result, refusal } from '../base.ts';
 import { count } from '../fields.ts';
-import { DATA_FORMATS, parseRunFile, type RunFile } from './runFile.ts';
+import { parseRunFile, type RunFile, TEXT_FORMATS } from './runFile.ts';
 
 /** GPT-2's shape in sizes; the vocabulary is that of the text. */
 export const MODEL_PRESETS = {
@@ -22,7 +22,7 @@ const whole = z.int().min(1).max(1e9);
 
 /** A text that an operator brought along, or examples: its name, its files, and what they have. */
 export const TEXT_NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,59}$/;
-export type TextFormat = (typeof DATA_FORMATS)[number];
+export type TextFormat = (typeof TEXT_FORMATS)[number];
 export const textFile = (name: string, format: TextFormat): string => `${name}.${format === 'text' ? 'txt' : 'jsonl'}`;
 export const heldOutOf = (name: string): string => `${name}.held-out`;
 
@@ -114,6 +114,7 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile, own: OwnText = 
       optimizer: { ...optimizer, learningRate: draft.learningRate },
       schedule: { type: draft.schedule, warmupSteps },
       ...adapted,
+      ...(text === null && source.train.beta !== undefined && { beta: source.train.beta }),
     },
     checkpoint: { everySteps: draft.checkpointEvery },
   };
@@ -185,7 +186,7 @@ const listedRunSchema = z.object({
 export type ListedRun = z.infer<typeof listedRunSchema>;
 
 /** `bytes`: to train on; what is held out of it is not counted. */
-export const listedTextSchema = z.object({ name: z.string(), format: z.enum(DATA_FORMATS), bytes: z.int() });
+export const listedTextSchema = z.object({ name: z.string(), format: z.enum(TEXT_FORMATS), bytes: z.int() });
 export type ListedText = z.infer<typeof listedTextSchema>;
 
 export const runListSchema = z.object({
