@@ -106,6 +106,16 @@ export function adaptedBackward(row: AdaptedRow, places: Places, own: OwnCalls):
   const dw = { ...buffer(ADAPTER.gradient), size: 4 * Q * R };
   const pre = step.xBeforeGelu;
   const gpu = { family, gpuClass };
+  const ofInput = (): KernelCall[] => [
+    ...own({ ...step, xBeforeGelu: null }, linear),
+    call(
+      matmul({ layout: 'NN', epilogue: { accumulate: true } }),
+      { a: dh, b: value(...adapter.a), c_MN: dx },
+      { M: N, N: P, K: R },
+      `${label} x`,
+    ),
+    ...(pre === null ? [] : [call(geluBackward, { x: buffer(pre), dx }, { n: N * P }, `${label} gelu`)]),
+  ];
   const dhProduct = call(matmul({ layout: 'NN' }), { a: dy, b: w, c_MN: dh }, { M: N, N: R, K: Q }, `${label} h`);
   return [
     call(matmul({ layout: 'TN' }), { a: dy, b: buffer(h), c_MN: dw }, { M: Q, N: R, K: N }, `${label} B`),
@@ -134,13 +144,6 @@ export function adaptedBackward(row: AdaptedRow, places: Places, own: OwnCalls):
       step.accumulate ? null : { place: dx, bytes: N * P * elementBytes },
       gpu,
     ),
-    ...own({ ...step, xBeforeGelu: null }, linear),
-    call(
-      matmul({ layout: 'NN', epilogue: { accumulate: true } }),
-      { a: dh, b: value(...adapter.a), c_MN: dx },
-      { M: N, N: P, K: R },
-      `${label} x`,
-    ),
-    ...(pre === null ? [] : [call(geluBackward, { x: buffer(pre), dx }, { n: N * P }, `${label} gelu`)]),
+    ...(step.hasTrainedBelow ? ofInput() : []),
   ];
 }
