@@ -89,6 +89,26 @@ describe('server', () => {
     expect((await donor.fetch('/api/state/0/head?kind=w&from=0&to=1')).status).toBe(400);
   });
 
+  it('[OE1][OE2] with own ends tokens and plans are for donors with the operator’s key; without one of them the run waits', async () => {
+    servers.writeRun({ ...tinyRunFile(RUN), trust: { audit: 0, ends: 'own' } });
+    const ownKey = 'a-key-of-the-operator';
+    const server = await serve({ ownKey });
+    const stranger = await ScriptedDonor.joined(server.url, { own: 'a-key-of-somebody-else' });
+    expect(stranger.welcome.run.ends).toBe('own');
+    await server.run.until((run) => run.lacksPlan);
+    expect(server.run.snapshot().sentence).toBe(
+      'No plan for these donors: the first and last stage need a donor of the operator’s own',
+    );
+    const [hash] = stranger.welcome.run.data.shards;
+    expect((await stranger.fetch(`/api/tokens/${hash}`)).status).toBe(403);
+    const own = await ScriptedDonor.joined(server.url, { own: ownKey });
+    const { plan } = await own.hears('prepare');
+    expect(new Set(plan.stages.flatMap(({ members }) => members.map(({ peer }) => peer)))).toEqual(
+      new Set([own.welcome.peer]),
+    );
+    expect((await own.fetch(`/api/tokens/${hash}`)).status).toBe(200);
+  });
+
   it('answers nobody who asks for it by a name that it was not started with, sockets neither', async () => {
     const server = await serve({ expectedDonors: 9, access: { publicUrl: 'http://shoal.example.org' } });
     const { port } = new URL(server.url);

@@ -92,6 +92,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly metricsPath?: string;
   /** Every event of the decisions is appended to it. */
   readonly recordPath?: string;
+  /** What the operator's own donors say; absent: a secret of the store, which this server's own donors alone know. */
+  readonly ownKey?: string;
   readonly maxDonors?: number;
   readonly donorsPerAddress?: number;
   readonly connectionsPerAddress?: number;
@@ -250,7 +252,7 @@ async function beginRun(options: ServerOptions): Promise<Result<{ readonly run: 
   const begun = await whereKept(data, async () => {
     const problem = await loadableProblem(data, runName, warn);
     if (problem !== null) return refusal(`run ${runName}: ${problem}`);
-    const ownKey = data.store.secret('ownDonorKey', newSessionKey);
+    const ownKey = options.ownKey ?? data.store.secret('ownDonorKey', newSessionKey);
     addressKey(data.store, ''); // not with the first donor, whose fault a full disk would not be
     const counts = await windowCounts(storedDocument(data.store, runName), data.blobs);
     return success({ run: activeRun(options, ownKey, counts, recorder?.value), ownKey });

@@ -10,9 +10,9 @@ const ALL = {
 };
 
 test('a donor spec is read with its units', () => {
-  const spec = parseDonorSpec('browser=chromium,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s');
-  expect(spec).toEqual({ ok: true, value: { browser: 'chromium', limits: ALL } });
-  expect(parseDonorSpec('')).toEqual({ ok: true, value: { browser: null, limits: NO_LIMITS } });
+  const spec = parseDonorSpec('own,browser=chromium,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s');
+  expect(spec).toEqual({ ok: true, value: { browser: 'chromium', limits: ALL, isOwn: true } });
+  expect(parseDonorSpec('')).toEqual({ ok: true, value: { browser: null, limits: NO_LIMITS, isOwn: false } });
   expect(parseDonorSpec('browser=firefox')).toMatchObject({ ok: true, value: { browser: 'firefox' } });
   expect(parseDonorSpec('upload=1.5kB/s,download=64KiB/s')).toMatchObject({ ok: false });
   expect(parseDonorSpec('memory=1GiB')).toMatchObject({ value: { limits: { ...NO_LIMITS, memoryBytes: 2 ** 30 } } });
@@ -23,6 +23,7 @@ test.each([
   ['speed=fast', 'a number from 0.05 to 1'],
   ['speed', 'name=value'],
   ['speed=1,speed=1', 'twice'],
+  ['own,own', 'own or name=value'],
   ['memory=256', 'MiB'],
   ['memory=1KiB', 'at least 1MiB'],
   ['memory=256MiB/s', 'MiB'],

@@ -91,16 +91,23 @@ export interface DonorSpec {
   /** Null: it does not say. */
   readonly browser: BrowserName | null;
   readonly limits: Limits;
+  /** It is one of the operator's own, who alone have the first and last stage where `trust.ends` is "own". */
+  readonly isOwn: boolean;
 }
 
-/** `browser=firefox,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s`, each part optional. */
+/** `own,browser=firefox,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s`, each part optional. */
 export function parseDonorSpec(text: string): Result<DonorSpec> {
   let limits = NO_LIMITS;
   let browser: DonorSpec['browser'] = null;
+  let isOwn = false;
   const seen = new Set<string>();
   for (const part of text.split(',').filter((piece) => piece !== '')) {
     const [name = '', value, ...more] = part.split('=');
-    if (value === undefined || more.length > 0) return refusal(`"${part}": expected name=value`);
+    if (part === 'own' && !isOwn) {
+      isOwn = true;
+      continue;
+    }
+    if (value === undefined || more.length > 0) return refusal(`"${part}": expected own or name=value`);
     if (seen.has(name)) return refusal(`${name} is given twice`);
     seen.add(name);
     if (name === 'browser') {
@@ -109,12 +116,12 @@ export function parseDonorSpec(text: string): Result<DonorSpec> {
       browser = value;
       continue;
     }
-    if (!isName(name)) return refusal(`"${name}" is unknown: expected browser, ${Object.keys(NAMES).join(', ')}`);
+    if (!isName(name)) return refusal(`"${name}" is unknown: expected own, browser, ${Object.keys(NAMES).join(', ')}`);
     const number = quantity(name, value);
     if (!number.ok) return number;
     limits = { ...limits, [NAMES[name]]: number.value };
   }
-  return success({ browser, limits });
+  return success({ browser, limits, isOwn });
 }
 
 const RATES = 'at least 10kB/s, at most 1000000GB/s';

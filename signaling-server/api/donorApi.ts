@@ -8,6 +8,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { z } from 'zod';
 import { hash } from '../../swarm/fields.ts';
 import { type StateKind, savedKinds } from '../../swarm/plan/stateKinds.ts';
+import { keepsEnds } from '../../swarm/run/runFile.ts';
 import { UploadError } from '../donors/uploadCheck.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import { messageOf } from '../files/errorWords.ts';
@@ -83,6 +84,9 @@ function blobSender(
 ) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     const parameters = blobParameters.safeParse(request.params);
+    const peer = run.reception.ofToken(bearer(request));
+    if (kind === 'tokens' && keepsEnds(run.document.file) && (peer === null || !run.reception.isOwn(peer)))
+      return problem(reply, 403, 'tokens are for the operator’s own donors alone');
     if (!parameters.success || !hashes.has(parameters.data.hash)) return problem(reply, 404, `no such ${kind} here`);
     const whole = await blobs.read(parameters.data.hash);
     const from = Number(RANGE.exec(request.headers.range ?? '')?.[1] ?? 0);

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { peerId, totalOf } from '../../swarm/base.ts';
+import { given, peerId, totalOf } from '../../swarm/base.ts';
 import type { About } from '../../swarm/messages/about.ts';
 import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/leaderboard.ts';
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
@@ -92,6 +92,7 @@ function addRunCalls(app: FastifyInstance, { run, data, visible, own, site }: Me
       stepTargets: targets,
       parameters: totalOf(run.model.blocks, ({ elements }) => elements),
       card: cardOf(store, run.name),
+      ...given({ ends: run.facts.ends }),
     }),
   );
   app.get(

@@ -114,7 +114,7 @@ async function inFolder(
   writeFileSync(join(folder, 'run.json'), JSON.stringify(runOf(options.layers)));
   const runName = need(await addRun(data, join(folder, 'run.json')), failed);
   const specs: readonly DonorSpec[] =
-    options.donor ?? SPEEDS.map((speed) => ({ browser: null, limits: { ...NO_LIMITS, speed } }));
+    options.donor ?? SPEEDS.map((speed) => ({ browser: null, limits: { ...NO_LIMITS, speed }, isOwn: true }));
   checkBrowsers(specs.flatMap(({ browser }) => browser ?? []));
   const bench = new PlanBench();
   const log = terminalLog('warn');

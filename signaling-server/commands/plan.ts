@@ -99,12 +99,25 @@ async function planCommand(path: string, options: PlanOptions): Promise<void> {
     whatIf === undefined
       ? { before: null, after: search(problemOf(given)) }
       : await comparedPlans(problemOf(given), problemOf(cluster), search);
-  const answer = need(after, (reason) => badInput(`${clusterPath}: ${reason}`));
+  const found = need(after, (reason) => badInput(`${clusterPath}: ${reason}`));
+  const answer = batch.ends === undefined ? found : withPriceOfEnds(found, search(withoutEnds(problemOf(cluster))));
   process.stdout.write(
     json
       ? `${JSON.stringify(documentOf(answer, plainWire(run.precision.wire)))}\n`
       : `${tableOf(answer, before)}${budgetText(answer, run.train.budget?.seconds)}`,
   );
+}
+
+function withoutEnds({ batch: { ends: _, ...batch }, ...problem }: ClusterProblem): ClusterProblem {
+  return { ...problem, batch };
+}
+
+/** What it costs that only the operator's own peers have the first and last stage. */
+function withPriceOfEnds(found: ClusterPlan, anyone: Result<ClusterPlan>): ClusterPlan {
+  const rate = ({ predicted }: ClusterPlan): string => `${rounded(predicted.tokensPerSecond, 4)} tokens a second`;
+  const without = anyone.ok ? rate(anyone.value) : 'no plan';
+  const text = `The first and last stage, and the state of embedding and head, are with the operator’s own donors alone: ${rate(found)}; with these ends for anyone ${without}.`;
+  return { ...found, reasons: [...found.reasons, { peer: null, text }] };
 }
 
 /** Weights need not be at hand to plan; those that are may untie the model. */

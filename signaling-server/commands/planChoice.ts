@@ -1,11 +1,12 @@
 /** Which plan `shoal swarm` trains with: what its options decide, checked against each other and against the run. */
 
-import { groupsWished, type PlanWishes, seatsOf } from '../../swarm/autoplan/wishes.ts';
-import { given } from '../../swarm/base.ts';
+import { groupsWished, type PlanWishes, planWished, seatsOf } from '../../swarm/autoplan/wishes.ts';
+import { arrayOf, given, peerId } from '../../swarm/base.ts';
 import type { DonorSpec } from '../../swarm/limits.ts';
+import { NEEDS_OWN } from '../../swarm/plan/ends.ts';
 import { type Plan, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { donorCapacity, ownedStages, type SplitOptions, splitProblem } from '../../swarm/planner/equalSplit.ts';
-import { MOST_ISLANDS, modelOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
+import { batchOf, MOST_ISLANDS, modelOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
 import { readPlans } from '../planning/islandPlans.ts';
 import { badInput, need } from './failure.ts';
 import type { ScheduleWish } from './options.ts';
@@ -133,4 +134,23 @@ function agree(
 
 export function checkStages(stages: number | undefined, layers: number, path: string): void {
   if ((stages ?? 1) > layers) throw badInput(`--stages must be at most the ${layers} layers of ${path}, not ${stages}`);
+}
+
+/** Of a run whose ends are the operator's own: whether a donor is a stranger. Refused where no plan leaves the ends to the others. */
+export function strangersAmong(
+  { donor: specs = [] }: PlanOptions,
+  file: RunFile,
+  path: string,
+  { donors, wishes }: PlanChoice,
+): (donor: number) => boolean {
+  const isStranger = (donor: number): boolean => specs[donor]?.isOwn !== true;
+  const refuse = (reason: string) => badInput(`${path}: trust.ends is "own": ${reason}`);
+  const names = arrayOf(donors, (donor) => peerId(`donor ${donor}`));
+  const own = new Set(names.filter((_, donor) => !isStranger(donor)));
+  if (own.size === 0) throw refuse(`${NEEDS_OWN}: mark one, as in --donor own`);
+  if (file.train.islands) {
+    if (own.size < donors)
+      throw refuse('with islands only the operator’s own donors compute: mark each, as in --donor own');
+  } else if (!wishes.auto) need(planWished(modelOf(file), batchOf(file), wishes, { own })(names, new Map()), refuse);
+  return isStranger;
 }

@@ -103,6 +103,7 @@ export function addServeCommand(program: Command): void {
     .option('--site <name>', 'the name of that site', siteName, DEFAULT_SITE)
     .option('--nats-creds <file>', 'a credentials file for that NATS')
     .option('--open-to-all', 'open the runs of a site that were by invitation, once all its servers have ended', false)
+    .option('--own-key <file>', 'a file with a key: donors who open the page with /#own=KEY are your own (trust.ends)')
     .option('--invite <token>', 'only donors whose link carries this token may join', inviteToken)
     .addHelpText('after', tryIt('serve docs/examples/run.json --donors 1'))
     .action(serve);

@@ -10,7 +10,7 @@ import { readIceServers } from '../donors/iceServers.ts';
 import type { NetworkOptions } from '../donors/network.ts';
 import { PAGES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { fileProgress } from '../headless/progress.ts';
-import { type Access, readTls, secureContextProblem } from '../http/access.ts';
+import { type Access, readOwnKey, readTls, secureContextProblem } from '../http/access.ts';
 import type { Log } from '../monitoring/log.ts';
 import { takeNext } from '../operator/queue.ts';
 import type { Server, ServerOptions } from '../server.ts';
@@ -33,6 +33,8 @@ export interface ServeOptions extends Omit<PlanOptions, 'donors' | 'donor' | 'mi
   readonly embedOn?: string[];
   readonly iceServers?: string;
   readonly invite?: string;
+  /** A file with the key of the operator's own donors. */
+  readonly ownKey?: string;
   readonly public?: PublicView;
   readonly api: NonNullable<ServerOptions['api']>;
   readonly record?: string;
@@ -124,6 +126,7 @@ export function announceAddress(
   const url = publicUrl ?? ownUrl;
   process.stdout.write(
     `donor page:     ${donorLink(url, options)}\n` +
+      (options.ownKey === undefined ? '' : `own donors:     ${url}/#own=KEY, with the key in ${options.ownKey}\n`) +
       `dashboard:      ${url}/operator#token=${token}\n` +
       `operator token: ${token} (works once)\n` +
       `${run}\n`,
@@ -142,7 +145,12 @@ export function announce({ url, run, operatorToken }: Server, access: Access, op
 /** What every server of this command is opened with, whichever run it has. */
 export const sharedOptions = (options: ServeOptions, access: Access) => ({
   ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER, api: options.api },
-  ...given({ publicView: options.public, embedOn: options.embedOn, recordPath: options.record }),
+  ...given({
+    ownKey: options.ownKey === undefined ? undefined : need(readOwnKey(options.ownKey), badInput),
+    publicView: options.public,
+    embedOn: options.embedOn,
+    recordPath: options.record,
+  }),
   ...wishesOf(options),
   ...networkOf(options),
 });

@@ -8,7 +8,7 @@ import { given, invariant, type Result, success } from '../../swarm/base.ts';
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import type { BrowserName } from '../../swarm/limits.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
-import { modelOf, type RunFile, wholeModelOf } from '../../swarm/run/runFile.ts';
+import { keepsEnds, modelOf, type RunFile, wholeModelOf } from '../../swarm/run/runFile.ts';
 import { ModelRequests, readModelRequests } from '../answers/modelRequests.ts';
 import { type ChaosEntry, parseChaosScript } from '../faults/chaosScript.ts';
 import { filePlaceFault } from '../files/outputPlace.ts';
@@ -47,7 +47,7 @@ import {
   tryIt,
   wholeNumber,
 } from './options.ts';
-import { checkPlanOptions, choosePlan, type PlanOptions } from './planChoice.ts';
+import { checkPlanOptions, choosePlan, type PlanOptions, strangersAmong } from './planChoice.ts';
 import { conclude, type Wanted } from './swarmResult.ts';
 
 const PROGRESS_INTERVAL_MS = 1_000;
@@ -116,7 +116,7 @@ export function addSwarmCommand(program: Command): void {
     .option('--browser <name>', BROWSER_OPTION, browser, 'chromium')
     .option(
       '--donor <spec>',
-      'a donor with limits of its own, in place of --donors; repeatable: browser=firefox,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s',
+      'a donor with limits of its own, in place of --donors; repeatable: own,browser=firefox,speed=0.5,memory=256MiB,host=1GiB,upload=2MB/s,download=8MB/s',
       donorSpec,
     )
     .addHelpText('after', tryIt(EXAMPLE))
@@ -190,6 +190,8 @@ interface Terms {
   readonly train: RunFile['train'];
   readonly donors: number;
   readonly wishes: PlanWishes;
+  /** Which donors are not the operator's own, by number; null: all are, and all who join. */
+  readonly strangers: ((donor: number) => boolean) | null;
   readonly chaos: readonly ChaosEntry[];
   readonly isServerKilled: boolean;
   readonly requests: ModelRequests | undefined;
@@ -207,6 +209,7 @@ async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
   checkSteps(file, path, options);
   checkExports(file, path, options);
   const { donors, wishes } = await choosePlan(options, file, path);
+  const strangers = keepsEnds(file) ? strangersAmong(options, file, path, { donors, wishes }) : null;
   const chaos = options.chaos === undefined ? [] : need(parseChaosScript(options.chaos, donors), badInput);
   const browserOf = (donor: number): BrowserName => options.donor?.[donor]?.browser ?? options.browser;
   const impossible = impossibleFault(chaos, browserOf);
@@ -216,7 +219,7 @@ async function termsOf(path: string, options: SwarmOptions): Promise<Terms> {
   const asked =
     options.requests === undefined ? null : need(await readModelRequests(options.requests, file.name), badInput);
   const requests = asked === null ? undefined : new ModelRequests(asked);
-  return { options, train: file.train, donors, wishes, chaos, isServerKilled, requests };
+  return { options, train: file.train, donors, wishes, strangers, chaos, isServerKilled, requests };
 }
 
 async function prepare(data: DataDirectory, path: string, terms: Terms): Promise<Task> {
@@ -278,7 +281,7 @@ async function keptWords(site: DataDirectory, task: Task): Promise<string> {
 
 async function train(
   server: TrainingServer,
-  { options, runName, train: terms, donors, chaos, requests }: Task,
+  { options, runName, train: terms, donors, strangers, chaos, requests }: Task,
   interrupt: Interrupt,
 ): Promise<Result<Trained>> {
   const log = terminalLog();
@@ -288,6 +291,7 @@ async function train(
     server,
     donors,
     specs: options.donor ?? [],
+    strangers,
     browser: options.browser,
     log,
     interrupt: interrupt.signal,

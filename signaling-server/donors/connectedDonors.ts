@@ -19,7 +19,7 @@ export interface Connection {
   readonly breaks: Breaks;
   /** Bearer of its HTTP calls. */
   readonly token: string;
-  /** This server opened it itself. */
+  /** The operator's own: this server opened it itself, or its link has the operator's key. */
   readonly isOwn: boolean;
   /** It proved that this server, or the one before, once gave its tab a name. */
   readonly wasHere: boolean;

@@ -69,7 +69,7 @@ interface ReceptionOptions {
   readonly maxDonors?: number;
   /** Whether nobody of this network address may join. */
   readonly isBlocked?: (address: string) => boolean;
-  /** What donors that this server opened itself say: they need no invitation, and never wait to join. */
+  /** What the operator's own donors say, those that this server opened itself among them: they need no invitation, and never wait to join. */
   readonly ownKey?: string;
   /** What is remembered of addresses; absent: nothing yet, and by nobody else. */
   readonly losses?: KeptLosses;
@@ -249,6 +249,10 @@ export class Reception implements DonorHost {
   ofToken(token: string): PeerId | null {
     const connection = this.#donors.ofToken(token);
     return connection !== null && this.#isAdmitted(connection) ? connection.peer : null;
+  }
+
+  isOwn(peer: PeerId): boolean {
+    return this.#donors.of(peer)?.isOwn === true;
   }
 
   /** Nothing happens where that donor is gone. Before a plan it hears of its new partners' caps. */

@@ -29,6 +29,8 @@ export interface Training {
   readonly donors: number;
   /** Of each donor in the order opened; one that is not in it gives what it has. */
   readonly specs?: readonly DonorSpec[];
+  /** Which donors are not the operator's own, by number; null, or absent: all are. */
+  readonly strangers?: ((donor: number) => boolean) | null;
   /** Of donors whose spec does not say. */
   readonly browser?: BrowserName;
   readonly log: Log;
@@ -244,10 +246,12 @@ class Swarm {
   }
 
   async #open(): Promise<Result<HeadlessDonor>> {
-    const { server, log, specs, browser, onOpened } = this.#training;
+    const { server, log, specs, strangers, browser, onOpened } = this.#training;
     const number = this.#donors.length;
     const spec = specs?.[number];
-    const opened = await openHeadlessDonor(server.donorUrl(number), number, log, {
+    const ownUrl = server.donorUrl(number);
+    const url = strangers?.(number) ? `${new URL(ownUrl).origin}/#` : ownUrl;
+    const opened = await openHeadlessDonor(url, number, log, {
       ...{ browser: spec?.browser ?? browser ?? 'chromium', limits: spec?.limits ?? NO_LIMITS },
     });
     if (!opened.ok) return opened;

@@ -34,6 +34,18 @@ function read(path: string, option: string): Result<string> {
 }
 
 /** A certificate (with its chain) and its key, in PEM, that fit each other. */
+const OWN_KEY = /^[\w-]{16,200}$/;
+
+/** The key of the operator's own donors. */
+export function readOwnKey(path: string): Result<string> {
+  const text = read(path, '--own-key');
+  if (!text.ok) return text;
+  const key = text.value.trim();
+  return OWN_KEY.test(key)
+    ? success(key)
+    : refusal(`--own-key: ${path} must hold one key of 16 to 200 letters, digits, - or _`);
+}
+
 export function readTls(certPath: string | undefined, keyPath: string | undefined): Result<Tls | null> {
   if (certPath === undefined && keyPath === undefined) return success(null);
   if (certPath === undefined) return refusal('--tls-key needs --tls-cert FILE beside it');

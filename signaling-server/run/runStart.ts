@@ -15,7 +15,7 @@ import { freeBut } from '../../swarm/islands/giving.ts';
 import { isRecorded, roundLength, turnAt, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
-import { auditOf, batchOf, orderOf, type Train, trainedAs } from '../../swarm/run/runFile.ts';
+import { auditOf, batchOf, keepsEnds, orderOf, type Train, trainedAs } from '../../swarm/run/runFile.ts';
 import { parseManifest } from '../store/checkpointState.ts';
 import { type RunDocument, storedDocument, type WindowCounts, windowsOf } from '../store/runDocument.ts';
 import { timeUsed } from '../store/runTime.ts';
@@ -42,7 +42,10 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
     layers: model.layers,
     model: document.file.model,
     wire: precision.wire,
-    batch: { samples: train.globalBatchSize, sequence: train.sequenceLength, ...trainedAs(train) },
+    batch: {
+      ...{ samples: train.globalBatchSize, sequence: train.sequenceLength, ...trainedAs(train) },
+      ...(keepsEnds(document.file) && { ends: 'own' as const }),
+    },
     steps: Math.min(wholeRounds(train, terms.steps ?? train.steps), train.steps),
     train,
     gradientClipNorm: train.gradientClipNorm,

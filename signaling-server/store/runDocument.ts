@@ -8,7 +8,7 @@ import { isRecorded, wholeRounds } from '../../swarm/islands/rounds.ts';
 import type { RunFacts } from '../../swarm/messages/runFacts.ts';
 import type { BaseBlock } from '../../swarm/run/basePieces.ts';
 import { type TokenList, windowCount } from '../../swarm/run/data.ts';
-import { orderOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
+import { keepsEnds, orderOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
 import type { BlobHash, BlobStore } from '../files/blobs.ts';
 import type { StoredFile } from '../texts/tokens.ts';
 import type { TensorNames } from '../weights/weights.ts';
@@ -73,6 +73,7 @@ export const factsOf = ({ file, data, evaluation, base }: RunDocument): RunFacts
   wire: file.precision.wire,
   compute: file.precision.compute,
   ...stateWireOf(file),
+  ...(keepsEnds(file) && { ends: 'own' as const }),
   ...(base && { base }),
 });
 

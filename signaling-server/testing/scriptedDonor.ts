@@ -65,6 +65,8 @@ interface ScriptedOptions {
   /** It says what it measured by itself, once it is welcomed. */
   readonly measures?: boolean;
   readonly invite?: string | undefined;
+  /** The key of the operator's own donors. */
+  readonly own?: string | undefined;
   readonly run?: string;
   readonly key?: string | undefined;
   /** Whom it says to have been. */
@@ -137,11 +139,11 @@ export class ScriptedDonor {
   }
 
   #greet(): void {
-    const { invite, key, resume } = this.#options;
+    const { invite, own, key, resume } = this.#options;
     const { heard } = this.#spoken;
     const was = this.#welcome ? { peer: this.#welcome.peer, key: this.#welcome.resumeKey, heard } : resume;
     const hello = { type: 'hello', protocol: PROTOCOL_VERSION, adapter: SCRIPTED_ADAPTER } as const;
-    this.say({ ...hello, invite, key, resume: was && { heard: 0, ...was } });
+    this.say({ ...hello, invite, own, key, resume: was && { heard: 0, ...was } });
   }
 
   say(message: PeerMessage): void {

@@ -14,6 +14,7 @@ interface DonorAtHand {
   readonly profile: PeerProfile;
   readonly limits: Limits;
   readonly sessionSeconds?: number;
+  readonly isOwn?: boolean;
 }
 
 export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyMap<PeerId, ReportedLinks>): Cluster {
@@ -28,7 +29,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
     if (line !== null) addToKey(sharers, line, 1);
   }
   return {
-    peers: peers.map(({ peer, profile, limits, sessionSeconds }) => {
+    peers: peers.map(({ peer, profile, limits, sessionSeconds, isOwn }) => {
       const line = lines.get(peer);
       const { line: name = null, measuredWith = 1 } = reports.get(peer) ?? {};
       const parts = name === null ? 1 : (sharers.get(name) ?? 1);
@@ -51,6 +52,7 @@ export function clusterAtHand(donors: readonly DonorAtHand[], reports: ReadonlyM
         downloadBytesPerSecond: part(limits.downloadBytesPerSecond, line?.download, profile.downloadBytesPerSecond),
         measured: measuredTimes(profile, limits.speed),
         ...(sessionSeconds !== undefined && { meanSessionSeconds: sessionSeconds }),
+        ...(isOwn && { own: true }),
       };
     }),
     links: { default: UNMEASURED_LINK, regions: [], pairs },

@@ -8,7 +8,7 @@ import type { ClusterCosts, ReplicaWish } from '../planner/clusterCosts.ts';
 import { lackOf, type Replicated, replicated, replicatedWithin, replicaWish } from '../planner/replicas.ts';
 import { bufferLimitsOf } from './knownDonors.ts';
 import type { ReplannerEvent } from './replannerState.ts';
-import { type Replanning, remember } from './replanning.ts';
+import { ownAmong, type Replanning, remember } from './replanning.ts';
 import { arrivalReason, capsOf, hostsOf } from './wishes.ts';
 
 type PlanWanted = Extract<ReplannerEvent, { type: 'planWanted' }>;
@@ -43,6 +43,7 @@ export function withCopies(replanning: Replanning, wanted: PlanWanted, made: Pla
     hosts: hostsOf(wanted),
     buffers: bufferLimitsOf(config, donors),
     offer: offer.map(({ peer }) => peer),
+    own: ownAmong(replanning),
   };
   const wish = wishOf(replanning, inForce);
   const copied = replicatedWithin(run, plan, wish);

@@ -212,7 +212,8 @@ export function searchProblem(
   const atHand = known.map((donor) => {
     const profile = (as === 'planned' ? donor.planned : null) ?? profileNow(config, donor);
     const memoryBytes = Math.min(profile.memoryBytes, caps.get(donor.peer) ?? Infinity);
-    return { peer: donor.peer, limits: donor.limits, profile: { ...profile, memoryBytes } };
+    const { peer, limits, isOwn } = donor;
+    return { peer, limits, profile: { ...profile, memoryBytes }, ...(config.batch.ends && { isOwn }) };
   });
   const cluster = clusterAtHand(atHand, new Map(known.map((donor) => [donor.peer, donor])));
   const slowdowns = new Map<string, number>(known.map(({ peer, slowdown }) => [peer, slowdown]));

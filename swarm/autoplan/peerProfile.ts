@@ -146,6 +146,8 @@ export interface Batch {
   readonly optimizer?: 'muon';
   /** What alone is trained; absent: the whole model. */
   readonly adapter?: Adapter;
+  /** Only the operator's own donors have the first and last stage; absent: anyone may. */
+  readonly ends?: 'own';
 }
 
 /** What a backward has to do with the layers that its stage computes again. */

@@ -31,7 +31,7 @@ import type {
   ReplannerState,
   RunView,
 } from './replannerState.ts';
-import { answer, change, isAuto, type Replanning, remember } from './replanning.ts';
+import { answer, change, isAuto, ownAmong, type Replanning, remember } from './replanning.ts';
 import { NEW_STANDING } from './standing.ts';
 import { acquit, suspect } from './suspicion.ts';
 import { trialEndMs } from './takeBack.ts';
@@ -114,6 +114,7 @@ function planWanted(replanning: Replanning, wanted: PlanWanted) {
     const answered = answerWished(wanted, acceptedModel(config), batch, wishes, {
       lines: lineCapsOf(donors),
       buffers: bufferLimitsOf(config, donors),
+      own: ownAmong(replanning),
     });
     return answer(replanning, wanted.ask, withCopies(replanning, wanted, answered));
   }
@@ -143,13 +144,13 @@ function withoutSearch(replanning: Replanning, question: PlanWanted): PlanAnswer
   const { config, donors } = replanning.state;
   const { batch } = config;
   const model = acceptedModel(config);
-  const buffers = bufferLimitsOf(config, donors);
+  const [buffers, own] = [bufferLimitsOf(config, donors), ownAmong(replanning)];
   const makePlan: MakePlan = (peers, caps, hosts = new Map()) =>
     fittingSplit({
-      ...{ model, batch, caps, hosts, buffers, options: {}, lines: lineCapsOf(donors) },
+      ...{ model, batch, caps, hosts, buffers, options: {}, lines: lineCapsOf(donors), own },
       peers: peers.slice(0, donorCapacity(model)),
     });
-  return withCopies(replanning, question, answerTo({ ...question, inForce: null }, makePlan, buffers));
+  return withCopies(replanning, question, answerTo({ ...question, inForce: null }, makePlan, { buffers, own }));
 }
 
 /** With the memory that they tried. */

@@ -1,6 +1,7 @@
 /** One event being handled: the state so far and the effects so far. `replan` makes it and takes it apart again. */
 import { type PeerId, peerId } from '../base.ts';
 import type { PlanAnswer } from '../coordinator/events.ts';
+import { hasOwnEnds, NEEDS_OWN, type OwnEnds } from '../plan/ends.ts';
 import type { KnownDonor } from './knownDonors.ts';
 import { predictedOf } from './predicting.ts';
 import type { Cause, Found, MadePlan, ReplannerEffect, ReplannerState, RunView } from './replannerState.ts';
@@ -67,9 +68,15 @@ export function suggestDeferredReplan(replanning: Replanning, by: PeerId) {
   changeStanding(replanning, by, (before) => ({ ...before, deferredReason: null }));
 }
 
-/** Plans are answered with what they are predicted to need. */
-export function answer(replanning: Replanning, ask: number | null, given: PlanAnswer) {
+/** Who alone may have the first and last stage; null: anyone. */
+export const ownAmong = ({ state: { config, donors } }: Replanning): OwnEnds =>
+  config.batch.ends === undefined ? null : new Set(donors.flatMap(({ peer, isOwn }) => (isOwn ? peer : [])));
+
+/** Plans are answered with what they are predicted to need. However one was found, no stranger has an end of it. */
+export function answer(replanning: Replanning, ask: number | null, made: PlanAnswer) {
   const { state, run } = replanning;
+  const isKept = made.answer !== 'plan' || hasOwnEnds(made.plan, ownAmong(replanning));
+  const given: PlanAnswer = isKept ? made : { answer: 'none', reason: NEEDS_OWN };
   const told = given.answer === 'plan' ? { ...given, predicted: predictedOf(state, given.plan, run.plan) } : given;
   replanning.effects.push({ type: 'planned', ask, answer: told });
 }

@@ -22,10 +22,20 @@ export function wishedPlan(problem: ClusterProblem, wishes: PlanWishes): Result<
   }));
   const question = { purpose: 'now', offer, inForce: null } as const;
   const called = (peer: PeerId): string => peer;
-  const made = answerWished(question, model, batch, wishes, { buffers, lines: lineCaps(costs), called });
+  const made = answerWished(question, model, batch, wishes, {
+    ...{ buffers, lines: lineCaps(costs), called, own: costs.own },
+  });
   if (made.answer !== 'plan') return refusal(made.answer === 'none' ? made.reason : 'no plan was found for this run');
   const everyone = offer.map(({ peer }) => peer);
-  const run = { model, batch, caps: capsOf(question), hosts: hostsOf(question), buffers, offer: everyone };
+  const run = {
+    model,
+    batch,
+    caps: capsOf(question),
+    hosts: hostsOf(question),
+    buffers,
+    offer: everyone,
+    own: costs.own,
+  };
   const { plan, reasons } = replicas ? replicatedWithin(run, made.plan, replicas) : { plan: made.plan, reasons: [] };
   const [predicted, memory] = [forecast(costs, plan), memoryOf(costs, plan)];
   const size = `${counted(plan.stages.length, 'stage')}, ${counted(plan.microBatches.length, 'micro-batch')}, ${orderText(plan)}`;

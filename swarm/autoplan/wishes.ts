@@ -6,6 +6,7 @@ import { arrayOf, type PeerId, type Result, refusal, success } from '../base.ts'
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
 import type { BufferLimits } from '../memory/bufferLimits.ts';
 import type { Model } from '../model/model.ts';
+import { hasOwnEnds, NEEDS_OWN, type OwnEnds } from '../plan/ends.ts';
 import { gathersAny, type Plan, peers, type ScheduleName, seated, type WarmUp } from '../plan/plan.ts';
 import { DEFAULT_CHUNKS, DEFAULT_PAIRS, donorCapacity, ownedStages, type SplitOptions } from '../planner/equalSplit.ts';
 import { fittingSplit, hasPlaces, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
@@ -68,6 +69,8 @@ interface KnownCaps {
   readonly buffers?: BufferLimits;
   /** How a refusal calls a donor; absent: by its place. */
   readonly called?: (peer: PeerId) => string;
+  /** Who alone may have the first and last stage; absent, or null: anyone. */
+  readonly own?: OwnEnds;
 }
 
 interface Nearest {
@@ -139,18 +142,19 @@ export function planWished(
   model: Model,
   batch: Batch,
   { plan, groupPlans, auto, groups, replicas, ...wishes }: PlanWishes,
-  { lines, buffers = new Map(), called }: KnownCaps = {},
+  { lines, buffers = new Map(), called, own = null }: KnownCaps = {},
   like: Plan | undefined = plan,
 ): MakePlan {
   const options = plan === undefined ? wishes : optionsOf(plan);
   return (donors, caps, hosts = new Map()) => {
     if (plan === undefined || donors.length !== peers(plan).length) {
-      const run = { model, batch, peers: donors, caps, hosts, buffers, options, called, ...(lines && { lines }) };
+      const run = { model, batch, peers: donors, caps, hosts, buffers, options, called, own, ...(lines && { lines }) };
       if (like === undefined || !hasPlaces(like)) return fittingSplit(run);
       const kept = fittingSplit({ ...run, like, options: stagesLike(like, options) });
       return kept.ok ? kept : fittingSplit(run);
     }
     const given = seated(plan, donors);
+    if (!hasOwnEnds(given, own)) return refusal(NEEDS_OWN);
     const lacking = shortage({ model, batch, caps, hosts, buffers }, given);
     return lacking.bytes === 0 ? success(given) : refusal(sentence(lacking, donors, called));
   };
@@ -170,11 +174,11 @@ export function answerWished(
 ): PlanAnswer {
   const { offer } = question;
   if (plan !== undefined && offer.length === peers(plan).length)
-    return answerTo(question, planWished(model, batch, { plan }, known), known.buffers);
+    return answerTo(question, planWished(model, batch, { plan }, known), known);
   const options = plan === undefined ? wishes : optionsOf(plan);
   const tries = nearestTo(options, offer.length);
   for (const [index, { options: tried, fewer, text }] of tries.entries()) {
-    const [spare] = fewer === 0 ? [] : spares(question, known.buffers);
+    const [spare] = fewer === 0 ? [] : spares(question, known);
     const among = fewer === 0 ? offer : offer.filter(({ peer }) => peer !== spare);
     const makePlan = planWished(model, batch, tried, known, plan);
     const isLast = index === tries.length - 1;
@@ -187,21 +191,21 @@ export function answerWished(
       ).ok
     )
       continue;
-    const answer = answerTo({ ...question, offer: isLast ? offer : among }, makePlan, known.buffers);
+    const answer = answerTo({ ...question, offer: isLast ? offer : among }, makePlan, known);
     if (text === null || answer.answer !== 'plan') return answer;
     return { ...answer, instead: `these donors cannot have ${options.schedule} as asked for: ${text}` };
   }
-  return answerTo(question, planWished(model, batch, wishes, known), known.buffers);
+  return answerTo(question, planWished(model, batch, wishes, known), known);
 }
 
 /** A plan of as many donors as one can be made for; a newcomer is a reason to change where more compute then. */
 export function answerTo(
   question: Question & { readonly inForce: Plan | null },
   makePlan: MakePlan,
-  buffers: BufferLimits = new Map(),
+  known: KnownCaps = {},
 ): PlanAnswer {
   const { purpose, offer, inForce } = question;
-  const plan = largestPlan(question, makePlan, buffers);
+  const plan = largestPlan(question, makePlan, known);
   if (purpose === 'arrival') {
     const members = inForce === null ? [] : peers(withoutReplicas(inForce));
     if (!plan.ok || peers(plan.value).length <= members.length) return { answer: 'stays' };
@@ -224,13 +228,13 @@ export const capsOf = ({ offer }: Question): MemoryCaps =>
 export const hostsOf = ({ offer }: Question): HostMemory =>
   new Map(offer.flatMap(({ peer, hostBytes = 0 }) => (hostBytes > 0 ? [[peer, hostBytes]] : [])));
 
-function largestPlan(question: Question, makePlan: MakePlan, buffers: BufferLimits): Result<Plan> {
+function largestPlan(question: Question, makePlan: MakePlan, known: KnownCaps): Result<Plan> {
   const [caps, hosts] = [capsOf(question), hostsOf(question)];
   let rest = question.offer.map(({ peer }) => peer);
   if (rest.length === 0) return refusal('there is no donor');
   const largest = makePlan(rest, caps, hosts);
   if (largest.ok) return largest;
-  for (const spare of spares(question, buffers)) {
+  for (const spare of spares(question, known)) {
     rest = rest.filter((peer) => peer !== spare);
     const smaller = rest.length === 0 ? largest : makePlan(rest, caps, hosts);
     if (smaller.ok) return smaller;
@@ -238,14 +242,20 @@ function largestPlan(question: Question, makePlan: MakePlan, buffers: BufferLimi
   return largest;
 }
 
-/** Whom a plan may do without: those with the smallest buffers first, then those who give least, of equals the last one to come. */
-function spares({ offer }: Question, buffers: BufferLimits = new Map()): PeerId[] {
+/** Whom a plan may do without: where ends are the operator's own strangers first, then those with the smallest buffers first, then those who give least, of equals the last one to come. */
+function spares({ offer }: Question, { buffers = new Map(), own = null }: KnownCaps): PeerId[] {
+  const trusted = (peer: PeerId): number => (own?.has(peer) ? 1 : 0);
   const takes = (peer: PeerId): number => buffers.get(peer)?.bufferBytes ?? Infinity;
   const gives = (bytes: number | null): number => bytes ?? Infinity;
   const order = (a: number, b: number): number => (a === b ? 0 : a - b);
   return offer
     .filter(({ isNeeded }) => !isNeeded)
     .toReversed()
-    .toSorted((a, b) => order(takes(a.peer), takes(b.peer)) || order(gives(a.memoryBytes), gives(b.memoryBytes)))
+    .toSorted(
+      (a, b) =>
+        trusted(a.peer) - trusted(b.peer) ||
+        order(takes(a.peer), takes(b.peer)) ||
+        order(gives(a.memoryBytes), gives(b.memoryBytes)),
+    )
     .map(({ peer }) => peer);
 }

@@ -34,6 +34,8 @@ export interface CoordinatorConfig extends OwnIslands {
     readonly sequence: number;
     readonly optimizer?: 'muon';
     readonly adapter?: Adapter;
+    /** Only the operator's own donors have the first and last stage; absent: anyone may. */
+    readonly ends?: 'own';
   };
   /** The run is finished when this many steps stand committed: a meeting, with islands. */
   readonly steps: number;

@@ -6,6 +6,7 @@
  */
 import type { PeerId } from '../base.ts';
 import { isMeeting, isRecorded } from '../islands/rounds.ts';
+import { hasOwnEnds } from '../plan/ends.ts';
 import { peers } from '../plan/plan.ts';
 import { auditsSentence } from './audits.ts';
 import {
@@ -43,6 +44,7 @@ import {
   membersInvolved,
   membersLeft,
   offerOf,
+  ownEndsIn,
   planAtHand,
   successorOf,
   willing,
@@ -110,7 +112,8 @@ export function proceed(transition: Transition) {
   const proposal = found.answer === 'plan' ? found : null;
   if (before !== null) {
     // Without another plan those who have the state go on with their own, and save it first where one of them wants to go.
-    const next = proposal ?? (keepersLive(transition.state, before) ? before : null);
+    const mayGoOn = keepersLive(transition.state, before) && hasOwnEnds(before.plan, ownEndsIn(transition.state));
+    const next = proposal ?? (mayGoOn ? before : null);
     // Some of them are gone and the others cannot go on without a newcomer: they keep what they have until one comes.
     const { isChecked } = before;
     if (next !== null) return begin(transition, { ...next, isChecked }, { from: 'peers', inForce: before }, reason);

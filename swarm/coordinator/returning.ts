@@ -6,6 +6,7 @@
  */
 import type { PeerId } from '../base.ts';
 import type { ResumedMessage, Standing } from '../messages/messages.ts';
+import { hasOwnEnds } from '../plan/ends.ts';
 import { lateCopies } from '../plan/lateCopies.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
 import { DEADLINES, PLACES_KEPT } from './deadlines.ts';
@@ -22,7 +23,7 @@ import {
   type Returning,
   shardKey,
 } from './state.ts';
-import { living } from './successor.ts';
+import { living, ownEndsIn } from './successor.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
 
 /** Whether this peer may have state that is waited for: it is let in under the name that it had. */
@@ -61,7 +62,9 @@ export function considerReturn(transition: Transition) {
   if (phase.name !== 'returning') return;
   if (state.operator === 'stop') return stopNow(transition); // the next server waits for them as this one did
   const whole = phase.plans.map((kept) => whoIsBack(state, phase, kept)).filter(({ missing }) => missing.length === 0);
-  const again = whole.findLast(({ areInPlace }) => areInPlace);
+  // Who is the operator's own may have changed with the server: then they hand over.
+  const own = ownEndsIn(state);
+  const again = whole.findLast(({ plan, areInPlace }) => areInPlace && hasOwnEnds(plan, own));
   if (again) return goOnWith(transition, again);
   const handingOver = whole.at(-1);
   if (handingOver) return goOnFrom(transition, handingOver, 'the server is back, and everyone who has the state');

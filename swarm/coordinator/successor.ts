@@ -5,6 +5,7 @@
 
 import type { PeerId } from '../base.ts';
 import type { BlockName } from '../model/model.ts';
+import type { OwnEnds } from '../plan/ends.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { survivors } from '../plan/survivors.ts';
 import { counted } from '../quantityText.ts';
@@ -27,12 +28,19 @@ import {
 /** Whom the plan that is wanted is made with, where they can do it. */
 export const amongOf = ({ phase }: CoordinatorState): Among => (phase.name === 'planning' ? phase.among : 'everyone');
 
+/** Of the donors here who alone may have the first and last stage; null: anyone. */
+export const ownEndsIn = ({ config, donors }: CoordinatorState): OwnEnds =>
+  config.batch.ends === undefined ? null : new Set(donors.flatMap(({ peer, isOwn }) => (isOwn ? peer : [])));
+
 /** Those who would compute, in the order they joined; the first `most` of them. */
 export function willing(state: CoordinatorState, most = Number.POSITIVE_INFINITY, among = amongOf(state)): PeerId[] {
-  const { donors, doubt, phase } = state;
+  const { donors, doubt, phase, config } = state;
+  // Each island has ends of its own.
+  const own = config.train.islands === undefined ? null : ownEndsIn(state);
   const found: PeerId[] = [];
   for (const { peer, wish, asideUntilMs, isApart, newcomer } of donors) {
     if (found.length >= most) break;
+    if (own !== null && !own.has(peer)) continue;
     if (wish !== 'compute' || asideUntilMs !== null || isApart || peer === doubt?.suspect) continue;
     if (among === 'everyone' ? 'inForce' in phase && newcomer?.waits : !among.includes(peer)) continue;
     found.push(peer);

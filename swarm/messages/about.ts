@@ -29,7 +29,7 @@ export type RunCard = z.infer<typeof runCardSchema>;
 export const EMPTY_CARD: RunCard = { purpose: '', by: '', text: '', licence: '', link: '' };
 
 export const aboutSchema = z.object({
-  ...runFactsSchema.pick({ name: true, model: true, train: true }).shape,
+  ...runFactsSchema.pick({ name: true, model: true, train: true, ends: true }).shape,
   /** Targets of a step, or their mean. */
   stepTargets: z.number().positive(),
   /** Of the whole model. */

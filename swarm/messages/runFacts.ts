@@ -40,6 +40,8 @@ export const runFactsSchema = z.object({
   compute: z.enum(COMPUTE_PRECISIONS).optional(),
   /** How gradient sums and values go between holders and keepers; absent: as floats. */
   stateWire: z.literal('int8').exactOptional(),
+  /** Only the operator's own donors have the first and last stage; absent: anyone may. */
+  ends: z.literal('own').exactOptional(),
   /** Of a run with an adapter: the pieces of the weights that stand, each named by the SHA-256 of its bytes. */
   base: z
     .array(z.object({ block: blockName, pieces: z.array(hash).readonly() }))

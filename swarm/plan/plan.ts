@@ -161,6 +161,9 @@ export const samplesById = ({ microBatches }: Pick<Plan, 'microBatches'>): Map<n
 export const keepersOf = ({ peer, replicas }: Shard): readonly PeerId[] => [peer, ...replicas];
 
 /** The stage that a block's update belongs to. A tied embedding is at home in the first stage. */
+/** Of the first or the last stage, whichever layers these have. */
+export const isEndBlock = (block: BlockName): boolean => block === 'embedding' || block === 'head';
+
 export function homeStage(plan: Plan, block: BlockName): number {
   const home = stageOf(plan, block);
   invariant(home >= 0, `${block} is in no stage`);

@@ -66,6 +66,8 @@ const peer = fields({
   hostBytes: amount.optional(),
   bufferBytes: bufferSize.optional(),
   bindingBytes: bufferSize.optional(),
+  /** The operator's own: of a run with `trust.ends` "own" the first and last stage are theirs alone. */
+  own: z.boolean({ error: expecting('true or false') }).optional(),
   measured: fields({
     forwardSecondsPerLayer: table,
     backwardSecondsPerLayer: table,

@@ -20,6 +20,7 @@ import {
 import { type StageSize, slotName, stageBuffers } from '../memory/memory.ts';
 import type { Model, Operation } from '../model/model.ts';
 import { endOf, lowWidth, runRowsOf } from '../model/program.ts';
+import type { OwnEnds } from '../plan/ends.ts';
 import { type Plan, peers } from '../plan/plan.ts';
 import { type PlanLine, takesTurns, wireBetween } from '../plan/planLink.ts';
 import { COMPUTE_PRECISIONS, type Compute } from '../precision.ts';
@@ -67,6 +68,8 @@ export interface ClusterProblem {
     readonly compute?: Compute;
     readonly stateWire?: NonNullable<Plan['stateWire']>;
     readonly islands?: Islands;
+    /** Only peers of the operator's own have the first and last stage; absent: anyone may. */
+    readonly ends?: 'own';
   };
   readonly cluster: Cluster;
   /** What no plan may do, to say what it gains. */
@@ -188,6 +191,7 @@ export function clusterCosts(problem: ClusterProblem) {
   const memory = new StageMemory(model, batch);
   return {
     ...{ model, batch, peers, planeBytes, memory, bufferLimits, hostElements },
+    own: ownEndsOf(problem),
     ...workCosts(problem),
     ...linkCosts(cluster, peers),
     /** Does any plan leave some of those out who share a line? With islands others of it may be in another plan. */
@@ -231,6 +235,10 @@ export function clusterCosts(problem: ClusterProblem) {
     },
   };
 }
+
+/** Who alone may have the first and last stage; null: anyone. */
+export const ownEndsOf = ({ batch, cluster }: Pick<ClusterProblem, 'batch' | 'cluster'>): OwnEnds =>
+  batch.ends === undefined ? null : new Set(cluster.peers.flatMap(({ id, own }) => (own ? peerId(id) : [])));
 
 /** A backward in forwards, with a peak rate alone: of weights that stand no gradient is made. */
 function backwardForwards(problem: ClusterProblem): number {

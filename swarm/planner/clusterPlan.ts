@@ -7,6 +7,7 @@ import { at, got, type PeerId, type Result, refusal, success } from '../base.ts'
 import { oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
+import { hasOwnEnds, NEEDS_OWN } from '../plan/ends.ts';
 import { type Plan, type PlanStage, problems } from '../plan/plan.ts';
 import { bytesText, counted, layersText, secondsText as seconds } from '../quantityText.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, type PlannedPeer } from './clusterCosts.ts';
@@ -53,6 +54,7 @@ export function* planning(
   explain: (problem: ClusterProblem, search: Search) => Iterable<string> = shortage,
 ): Generator<void, Result<ClusterPlan>> {
   const search = new Search(problem);
+  if (search.costs.own?.size === 0) return refusal(NEEDS_OWN);
   let best: Candidate | null = null;
   let hasLooked = false;
   for (const progress of search.progress()) {
@@ -79,6 +81,7 @@ export function* planning(
   const chosen = linked(costs, placed);
   const [fault] = problems(problem.model, problem.batch, chosen.plan);
   if (fault) throw new Error(`invariant violated: the search made no plan: ${fault.text}`);
+  if (!hasOwnEnds(chosen.plan, costs.own)) throw new Error('invariant violated: the search gave an end to a stranger');
   const large = costs.oversized(chosen.plan);
   if (large) throw new Error(`invariant violated: ${oversizedWords(large, large.peer)}`);
   const of = [...orderReasons(costs, best, ordered), ...placed.reasons];

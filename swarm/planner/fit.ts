@@ -13,8 +13,9 @@ import { hostBytes, plannedBytes } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import { withStateWire } from '../plan/codedState.ts';
+import { hasOwnEnds, NEEDS_OWN, type OwnEnds, peersAtEnds } from '../plan/ends.ts';
 import { gathersAny, type Plan, type PlanStage, peers as peersOf, type Shard } from '../plan/plan.ts';
-import { bytesText } from '../quantityText.ts';
+import { bytesText, counted } from '../quantityText.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import { packedBytes } from '../wire.ts';
 import type { ClusterProblem } from './clusterCosts.ts';
@@ -44,6 +45,8 @@ interface FitProblem {
   /** Absent: every GPU takes any buffer. */
   readonly buffers?: BufferLimits;
   readonly options: SplitOptions;
+  /** Who alone may have the first and last stage; absent, or null: anyone. */
+  readonly own?: OwnEnds | undefined;
   /** Whose gathering and main memory it has, as far as these donors can; absent: neither. */
   readonly like?: Plan | undefined;
   /** By which links of a run with `wire: "auto"` are chosen; absent: nobody has a cap. */
@@ -93,6 +96,32 @@ export function shortage(
  * take the token table in one buffer, others have the first stage and the last, in the order they joined.
  */
 export function fittingSplit(problem: FitProblem): Result<Plan> {
+  const { own = null } = problem;
+  return own === null ? inSomeOrder(problem) : withOwnAtEnds(problem, own);
+}
+
+/** The operator's own donors take the places at the ends, in the order they joined, the others those that are left. */
+function withOwnAtEnds(problem: FitProblem, own: ReadonlySet<PeerId>): Result<Plan> {
+  const joined = problem.peers;
+  const [trusted, others] = [joined.filter((peer) => own.has(peer)), joined.filter((peer) => !own.has(peer))];
+  if (trusted.length === 0) return refusal(NEEDS_OWN);
+  let peers = joined;
+  for (let tries = 0; tries < MOST_ORDERS; tries++) {
+    const found = inSomeOrder({ ...problem, peers });
+    if (!found.ok || hasOwnEnds(found.value, own)) return found;
+    const ends = peersAtEnds(found.value);
+    if (ends.size > trusted.length)
+      return refusal(
+        `${NEEDS_OWN}: ${counted(ends.size, 'donor')} would have them, and ${counted(trusted.length, 'donor')} of these ${trusted.length === 1 ? 'is' : 'are'}`,
+      );
+    const [first, rest] = [trusted.slice(0, ends.size), [...trusted.slice(ends.size), ...others]];
+    const between = joined.filter((peer) => rest.includes(peer));
+    peers = peers.map((peer) => (ends.has(peer) ? first.shift() : between.shift()) ?? peer);
+  }
+  return refusal(NEEDS_OWN);
+}
+
+function inSomeOrder(problem: FitProblem): Result<Plan> {
   const asJoined = splitInOrder(problem);
   if (asJoined.plan !== null) return success(asJoined.plan);
   const { lacks, reason } = asJoined;

@@ -4,15 +4,28 @@
  * H steps a group does one or more of them by turns, so that the slowest is done as early as can be.
  * A round is the steps that each team ends in it, and the meeting after them.
  */
-import { at, got, median, type PeerId, type Result, refusal, rounded, success, total, totalOf } from '../base.ts';
+import {
+  at,
+  got,
+  median,
+  type PeerId,
+  peerId,
+  type Result,
+  refusal,
+  rounded,
+  success,
+  total,
+  totalOf,
+} from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNER_BYTES, OWNERS } from '../islands/ownerShares.ts';
+import { NEEDS_OWN } from '../plan/ends.ts';
 import { type Plan, peers as peersOf } from '../plan/plan.ts';
 import { bytesText, counted, durationText, groupedText, secondsText } from '../quantityText.ts';
 import { type Islands, parseRunFile, type RunFile } from '../run/runFile.ts';
 import { type Chain, chanceOfAll, meetsOf } from './chains.ts';
 import type { Cluster } from './cluster.ts';
-import type { ClusterCosts, ClusterProblem } from './clusterCosts.ts';
+import { type ClusterCosts, type ClusterProblem, ownEndsOf } from './clusterCosts.ts';
 import { type ClusterPlan, predictionOf } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
 import {
@@ -89,6 +102,27 @@ const mayOwn = ({ rounds, exchange, publish }: IslandsAsked): boolean =>
   rounds.count === 'auto' && exchange !== 'f32' && publish === 'int8';
 
 export function planIslands(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPlan> {
+  const own = ownEndsOf(problem);
+  if (own === null) return islandsOf(problem, asked);
+  // Each island has ends of its own.
+  const [trusted, strangers] = [
+    problem.cluster.peers.filter((peer) => peer.own),
+    problem.cluster.peers.filter((peer) => !peer.own),
+  ];
+  if (trusted.length === 0) return refusal(NEEDS_OWN);
+  const { pairs } = problem.cluster.links;
+  const isOwn = (name: string): boolean => trusted.some(({ id }) => id === name);
+  const links = { ...problem.cluster.links, pairs: pairs.filter(({ between }) => between.every(isOwn)) };
+  const found = islandsOf({ ...problem, cluster: { peers: trusted, links } }, asked);
+  if (!found.ok) return found;
+  const reason = 'each island has a first and a last stage of its own, which are for the operator’s own donors alone';
+  return success({
+    ...found.value,
+    idle: [...found.value.idle, ...strangers.map(({ id }) => ({ peer: peerId(id), reason }))],
+  });
+}
+
+function islandsOf(problem: ClusterProblem, asked: IslandsAsked): Result<IslandPlan> {
   // Where a donor stands in the file changes nothing.
   const cluster = { ...problem.cluster, peers: problem.cluster.peers.toSorted((a, b) => (a.id < b.id ? -1 : 1)) };
   const sorted = { ...problem, cluster };

@@ -468,3 +468,40 @@ function balanced(places: readonly number[], speeds: readonly number[], groups: 
   }
   return hands.map(({ members }) => members);
 }
+
+/**
+ * The same with nobody but the operator's own peers in the first and last stage, where a run has it so: a stranger there changes
+ * places with one of them from a stage between, or goes. Nor do strangers keep state who compute nothing. Null: nobody is left.
+ */
+export function withOwnEnds({ peers, own, batch }: ClusterCosts, sketch: Sketch): Sketch | null {
+  if (own === null) return sketch;
+  const isOwn = (place: number): boolean => own.has(at(peers, place).id);
+  let { groups } = sketch;
+  for (;;) {
+    if (groups.length === 0) return null;
+    const last = groups.length - 1;
+    const end = [0, last].find((stage) => !at(groups, stage).every(isOwn));
+    if (end === undefined) break;
+    const stranger = at(groups, end).find((place) => !isOwn(place)) ?? 0;
+    const between = groups.findIndex((group, stage) => stage > 0 && stage < last && group.some(isOwn));
+    const mate = groups[between]?.find(isOwn);
+    groups =
+      mate === undefined
+        ? replaced(groups, end, without(at(groups, end), stranger)).filter((group) => group.length > 0)
+        : replaced(
+            replaced(groups, between, instead(at(groups, between), mate, stranger)),
+            end,
+            instead(at(groups, end), stranger, mate),
+          );
+  }
+  const { keepers = [], layers = null, microBatches } = sketch;
+  if (groups === sketch.groups && keepers.every(isOwn)) return sketch;
+  const isSized = microBatches === 'sized' && widest(groups) > 1;
+  return {
+    ...sketch,
+    groups,
+    layers: groups.length === sketch.groups.length ? layers : null,
+    keepers: keepers.filter(isOwn),
+    microBatches: isSized || microBatches !== 'sized' ? microBatches : Math.min(batch.samples, 4),
+  };
+}

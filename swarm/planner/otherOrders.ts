@@ -8,6 +8,7 @@
  */
 import { arrayOf, assertNever, at, got, type PeerId, type Range, totalOf } from '../base.ts';
 import { withStateWire } from '../plan/codedState.ts';
+import { hasOwnEnds } from '../plan/ends.ts';
 import type { Plan } from '../plan/plan.ts';
 import { counted, secondsText } from '../quantityText.ts';
 import { firstLayers } from '../schedule/recompute.ts';
@@ -37,6 +38,7 @@ export function* otherOrders(costs: ClusterCosts, from: Timed): Generator<void, 
   let work = 0;
   /** Null: it does not fit, is no shorter, or nothing more is simulated. */
   const tried = (plan: Plan, than: Timed, gain: number): Timed | null => {
+    if (!hasOwnEnds(plan, costs.own)) return null;
     work += 2 * plan.stages.length * plan.microBatches.length;
     if (work > MOST_WORK) return null;
     const predicted = forecast(costs, plan);

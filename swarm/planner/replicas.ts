@@ -14,6 +14,7 @@ import {
   gatheringHome,
   type Holder,
   holders,
+  isEndBlock,
   keepersOf,
   type Plan,
   peers as peersOf,
@@ -56,6 +57,8 @@ export interface Placing {
   readonly count: number;
   /** Members and spares. */
   readonly candidates: readonly PeerId[];
+  /** Who alone may keep what belongs to the first and last stage; absent, or null: anyone. */
+  readonly own?: ReadonlySet<PeerId> | null | undefined;
   /** Bytes of memory that a peer has left beside its work and these shards; below 0: it lacks so many. */
   readonly roomBytes: (peer: PeerId, kept: readonly BlockState[]) => number;
   /** What a byte from one peer to another costs, in any unit. */
@@ -203,11 +206,12 @@ function place(desk: Desk, piece: Piece, slack: ReadonlyMap<PeerId, number>): Pi
 
 /** Those who may keep a copy, the farthest from its keepers first. */
 function byNearness({ placing, room }: Desk, piece: Piece): PeerId[][] {
-  const { plan, candidates, nearness } = placing;
+  const { plan, candidates, nearness, own = null } = placing;
   const keepers = keepersOf(piece);
   const home = gatheringHome(plan, piece.block);
   const groups = new Map<number, PeerId[]>();
   for (const peer of candidates) {
+    if (own !== null && isEndBlock(piece.block) && !own.has(peer)) continue;
     if (keepers.includes(peer) || (home && !home.members.some((member) => member.peer === peer))) continue;
     // Who has hardly any room is not looked at closer.
     if (got(room, peer) < ALIGNMENT * ELEMENT_BYTES) continue;
@@ -381,6 +385,7 @@ interface CappedRun {
   readonly buffers?: BufferLimits;
   /** Everyone who may keep something, in the order they joined. */
   readonly offer: readonly PeerId[];
+  readonly own?: ReadonlySet<PeerId> | null | undefined;
 }
 
 /** By the memory that donors give alone. */
@@ -390,6 +395,7 @@ export function replicatedWithin(run: CappedRun, chosen: Plan, wish: ReplicaWish
   const candidates = candidatesOf(bare, run.offer);
   const plan = withReplicas({
     ...{ model, islands: run.batch.islands, buffers, plan: bare, count: wish.count, candidates, before: wish.before },
+    own: run.own,
     roomBytes: roomWithin(run, bare),
     byteCost: () => 1,
     nearness: nearnessOfCopies(wish.sites),
@@ -447,6 +453,7 @@ export function replicated(costs: ClusterCosts, chosen: Plan, wish: ReplicaWish)
   const bytesWith = memoryWith(costs, plan);
   const placing = {
     ...{ model: costs.model, islands: costs.batch.islands, buffers, plan, candidates, before: wish.before },
+    own: costs.own,
     roomBytes: (peer: PeerId, kept: readonly BlockState[]) => {
       const known = costs.peers[costs.placeOf(peer)];
       const inHost = Math.min(

@@ -8,13 +8,24 @@
  * yielded as it is found, so whoever asks may stop; the same drafts in the same order, whatever the machine.
  */
 import { at, below, type PeerId, seededRandom, totalOf } from '../base.ts';
+import { hasOwnEnds } from '../plan/ends.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, withoutTurns } from './clusterCosts.ts';
 import { type Judged, judgeDraft, memoryWithin, planOf, planSketch } from './draft.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { mayBeGathered } from './gathering.ts';
 import type { Draft, Sketch } from './layout.ts';
-import { type Around, around, exchanges, neighbour, regionsOf, spliced, starts, usefulOrder } from './moves.ts';
+import {
+  type Around,
+  around,
+  exchanges,
+  neighbour,
+  regionsOf,
+  spliced,
+  starts,
+  usefulOrder,
+  withOwnEnds,
+} from './moves.ts';
 import { withinBuffers, withoutReplicas } from './replicas.ts';
 
 /** Drafts that a quick search looks at: so many for one peer, and more as there are more, up to so many. */
@@ -98,8 +109,10 @@ export class Search {
     this.#inForce = inForce && withoutReplicas(withoutTurns(inForce), withinBuffers(costs.model, costs.bufferLimits));
   }
 
-  judge(sketch: Sketch, limit = Infinity): Judged | null {
+  judge(asked: Sketch, limit = Infinity): Judged | null {
     this.#work++;
+    const sketch = withOwnEnds(this.costs, asked);
+    if (sketch === null) return null;
     const known = this.byStages.get(sketch.groups.length) ?? null;
     const most = Math.max(limit, known?.seconds ?? Infinity);
     const key = sketchKey(sketch, this.#isGathering);
@@ -161,10 +174,14 @@ export class Search {
     this.#isGathering = this.#mayGather;
     const known = this.#inForce ? planSketch(costs, this.#inForce) : null;
     const draft = known && this.judge(known)?.draft;
-    if (this.#inForce && draft) this.#best = fitting(costs, this.#inForce, draft);
+    if (this.#inForce && draft && hasOwnEnds(this.#inForce, costs.own))
+      this.#best = fitting(costs, this.#inForce, draft);
     if (this.#best !== null) yield this.#soFar;
     const regions = regionsOf(costs, order);
+    const { own } = costs;
+    const trusted = own === null ? [] : order.filter((place) => own.has(at(costs.peers, place).id));
     for (const sketches of [
+      ...(trusted.length > 0 ? [starts(costs, trusted, [1, FEW_PEERS])] : []),
       starts(costs, order, [1, FEW_PEERS]),
       ...(regions.length > 1 ? regions.map((region) => starts(costs, region, [1, REGION_PEERS])) : []),
       starts(costs, order, [FEW_PEERS + 1, order.length]),

@@ -362,7 +362,6 @@ test.each<[path: string, value: unknown, sentence: string]>([
   ['trust.audit', 1.5, 'trust.audit must be a number from 0 to 1, not 1.5'],
   ['trust.audits', 1, 'trust.audits is unknown: expected one of audit, ends'],
   ['trust.ends', 'mine', 'trust.ends must be "any" or "own", not "mine"'],
-  ['trust.ends', 'own', 'trust.ends must be "any": "own"'],
   ['precision.compute', 'bf16', 'precision.compute must be "f32" or "f16", not "bf16"'],
   ['precision.state', 'f16', 'precision.state must be "f32" or "int8", not "f16"'],
   ['precision.wire', 'f64', 'precision.wire must be "f32", "f16", "int8", "int4" or "auto", not "f64"'],

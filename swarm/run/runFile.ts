@@ -351,13 +351,7 @@ const RUN_FILE = fields({
   trust: fields({
     audit: ratio.exactOptional(),
     ends: z.enum(ENDS, { error: expecting('"any" or "own"') }).exactOptional(),
-  })
-    .refine(({ ends }) => ends !== 'own', {
-      path: ['ends'],
-      error:
-        'must be "any": "own", which keeps the first and last stage for the operator\'s own donors, is not supported yet',
-    })
-    .exactOptional(),
+  }).exactOptional(),
 });
 
 /** `fileName` opens every sentence. */
@@ -386,6 +380,11 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   if (run.evaluation && run.train.islands?.publish === 'int8')
     return refusal(
       `${fileName}: evaluation must be null where train.islands.publish is "int8": a held-out loss of the shared values is not supported yet there`,
+    );
+  // Where examples begin stands in the same files as their tokens, and each stage reads it.
+  if (keepsEnds(run) && (run.data.format ?? 'text') !== 'text')
+    return refusal(
+      `${fileName}: trust.ends must be "any" with data.format "${run.data.format}": every stage reads where examples begin, which is with their tokens; "own" is supported with "text"`,
     );
   return success(run);
 }
@@ -438,8 +437,12 @@ export function wholeModelOf(run: RunFile): Model {
   return modelOf({ ...run, train });
 }
 
+/** Only the operator's own donors have the first and the last stage. */
+export const keepsEnds = ({ trust }: { readonly trust?: RunFile['trust'] }): boolean => trust?.ends === 'own';
+
 /** What a planner needs to know of a run's steps. */
-export const batchOf = ({ train, precision }: RunFile) => ({
+export const batchOf = ({ train, precision, ...run }: RunFile) => ({
+  ...(keepsEnds(run) && { ends: 'own' as const }),
   ...(train.islands ? { islands: train.islands } : {}),
   ...trainedAs(train),
   samples: train.globalBatchSize,

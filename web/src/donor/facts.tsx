@@ -12,6 +12,8 @@ export interface FactsProps {
   /** What this tab's own steps move; null: it has done none. */
   readonly minuteBytes: number | null;
   readonly relayOnly: boolean;
+  /** The run's first and last stage, which see the text, are the operator's own donors' alone. */
+  readonly hasOwnEnds: boolean;
   readonly localNetwork: LocalNetwork;
 }
 
@@ -32,13 +34,18 @@ function trafficFact({ expected, minuteBytes }: FactsProps): string {
 const forWhom = (host: string): string =>
   isThisComputer(host) ? 'For whoever started Shoal on this computer.' : `For whoever runs ${host}.`;
 
+const sees = (hasOwnEnds: boolean): string =>
+  hasOwnEnds
+    ? 'They see a part of the model and numbers that stand for the text, from which much of it can still be guessed; the text itself goes to the operator’s own donors alone. They see nothing else on your computer'
+    : 'They see the training text and the model, and nothing else on your computer';
+
 function facts(props: FactsProps): readonly (readonly [string, string])[] {
   const { host, relayOnly, localNetwork } = props;
   const asked = localNetworkFact(localNetwork, relayOnly);
   return [
     [
       'What runs',
-      'Small GPU programs (WebGPU shaders) that come with this page and compute a part of a language model. They see the training text and the model, and nothing else on your computer: no files, no other tabs. In idle moments they also answer questions that people ask the model, unless you switch that off under Limits.',
+      `Small GPU programs (WebGPU shaders) that come with this page and compute a part of a language model. ${sees(props.hasOwnEnds)}: no files, no other tabs. In idle moments they also answer questions that people ask the model, unless you switch that off under Limits.`,
     ],
     ['For whom', `${forWhom(host)} They chose the model and the text, and they keep the result. You are not paid.`],
     [

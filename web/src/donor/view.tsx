@@ -183,7 +183,7 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
         {(isRunning || !isOver) && (
           <details class="card">
             <summary>{isRunning ? 'What runs here, and how to stop it' : 'What exactly will happen'}</summary>
-            <Facts {...factsOf(state)} expected={status?.minuteTraffic ?? null} />
+            <Facts {...factsOf(state)} expected={status?.minuteTraffic ?? null} hasOwnEnds={about?.ends === 'own'} />
           </details>
         )}
         <CreditCard
@@ -199,6 +199,6 @@ export function DonorView({ state, actions, page, invite }: PageProps) {
   );
 }
 
-const factsOf = ({ minuteBytes, preferences, machine }: DonorState): Omit<FactsProps, 'expected'> => ({
+const factsOf = ({ minuteBytes, preferences, machine }: DonorState): Omit<FactsProps, 'expected' | 'hasOwnEnds'> => ({
   ...{ host: location.host, minuteBytes, relayOnly: preferences.relayOnly, localNetwork: machine.localNetwork },
 });
