@@ -32,8 +32,6 @@ export interface StageLanes extends Lanes {
 /** What was worked out of a stage's lanes: many drafts have the same ones. */
 interface KnownOfStage {
   fits?: Map<string, OnGpus>;
-  /** Most layers, by whether it is the first stage and the last one. */
-  capacities?: Map<number, number>;
   rates?: BestRates;
   /** Samples from each of its lanes to each of this next stage's. */
   over?: Map<StageLanes, Int32Array>;
@@ -419,38 +417,6 @@ export function fitStage(
   const found = fits.get(key) ?? fitOnGpus(costs, members, load, placement, hasKeepers);
   fits.set(key, found);
   return fitted(members, found, inHost, hasKeepers ? keepers : new Map());
-}
-
-/** No more layers fit these members, whatever they compute twice and however few micro-batches are in flight. */
-export function mostLayers(costs: ClusterCosts, members: StageLanes, first: boolean, last: boolean): number {
-  members.known.capacities ??= new Map();
-  const { capacities } = members.known;
-  const end = (first ? 1 : 0) + (last ? 2 : 0);
-  const known = capacities.get(end);
-  if (known !== undefined) return known;
-  let [low, high] = [0, costs.model.layers];
-  while (low < high) {
-    const layers = (low + high + 1) >> 1;
-    if (mayHold(costs, members, { first, last, layers })) low = layers;
-    else high = layers - 1;
-  }
-  capacities.set(end, low);
-  return low;
-}
-
-function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: StageShape): boolean {
-  const needs = stateNeeds(costs, shape, places, 0, false);
-  let free = 0;
-  for (const [member, place] of places.entries()) {
-    const peer = at(costs.peers, place);
-    if (costs.excessBytes(peer, shape, int(largest, member)) > 0) return false;
-    const bytes = (recomputed: number): number =>
-      costs.memory.stageBytes(shape, { samples: int(largest, member), slots: 1, recomputed }, peer.compute);
-    const room = roomOf(costs, peer, needs) - Math.min(bytes(0), bytes(shape.layers)) - needs.beside;
-    if (room < 0) return false;
-    free += room + hostRoom(costs, peer, needs);
-  }
-  return free >= needs.state - 1;
 }
 
 function fitOnGpus(
