@@ -6,8 +6,9 @@ import { arrayOf, type PeerId, type Result, refusal, success } from '../base.ts'
 import type { PlanAnswer, Question } from '../coordinator/events.ts';
 import type { BufferLimits } from '../memory/bufferLimits.ts';
 import type { Model } from '../model/model.ts';
+import { DEFAULT_PAIRS } from '../plan/ownerTable.ts';
 import { gathersAny, type Plan, peers, type ScheduleName, seated, type WarmUp } from '../plan/plan.ts';
-import { DEFAULT_CHUNKS, DEFAULT_PAIRS, donorCapacity, ownedStages, type SplitOptions } from '../planner/equalSplit.ts';
+import { DEFAULT_CHUNKS, donorCapacity, ownedStages, type SplitOptions } from '../planner/equalSplit.ts';
 import { fittingSplit, hasPlaces, type MemoryCaps, sentence, shortage } from '../planner/fit.ts';
 import type { HostMemory } from '../planner/mainMemory.ts';
 import { withoutReplicas } from '../planner/replicas.ts';
