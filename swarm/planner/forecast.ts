@@ -148,9 +148,6 @@ export function predictedStep(costs: ClusterCosts, plan: Plan): PredictedStep {
   return { ...simulated, timeline: simulateGraph(graph, simulated.times, policyOf(plan) ?? undefined) };
 }
 
-/** The work of a step as it is predicted, without the exchange of state. */
-export const predictedTimeline = (costs: ClusterCosts, plan: Plan): Timeline => predictedStep(costs, plan).timeline;
-
 /** `built` is the plan's schedule as its builder writes it, for whoever has it already. */
 export const forecast = (costs: ClusterCosts, plan: Plan, built: Schedule = build(plan)): Forecast =>
   simulation(costs, plan, built).forecast;
