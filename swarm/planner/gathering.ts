@@ -24,6 +24,7 @@ import {
   type ClusterCosts,
   flow,
   flowSeconds,
+  memo,
   type PlannedPeer,
   type StageShape,
 } from './clusterCosts.ts';
@@ -34,22 +35,18 @@ const SHARD_ELEMENT_BYTES = 16;
 /** Values of a block on their way to those who gather, or gradients: as float32. */
 const SENT_BYTES = 4;
 
-const spares = new WeakMap<ClusterCosts, Map<string, number>>();
+const knownSpared = memo<number, string>();
 
 /** Bytes of a stage's values and gradients that its members need not keep. */
-export function sparedBytes(
+export const sparedBytes = (
   costs: ClusterCosts,
   shape: StageShape,
   gathered: Gathered,
   compute: Compute | null,
-): number {
-  const known = spares.get(costs) ?? new Map<string, number>();
-  spares.set(costs, known);
-  const key = `${shape.first} ${shape.last} ${shape.layers} ${gathered} ${compute}`;
-  const found = known.get(key) ?? workOut(costs, shape, gathered, compute);
-  known.set(key, found);
-  return found;
-}
+): number =>
+  knownSpared(costs, `${shape.first} ${shape.last} ${shape.layers} ${gathered} ${compute}`, () =>
+    workOut(costs, shape, gathered, compute),
+  );
 
 function workOut(
   { model, batch }: ClusterCosts,
