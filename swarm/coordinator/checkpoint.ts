@@ -3,7 +3,7 @@
  * the replica that the plan names), and the one whose last shard came in is the newest from then on. A checkpoint is keyed by
  * (epoch, step), so an upload of an abandoned plan can never complete another one's.
  */
-import { got, type PeerId } from '../base.ts';
+import { countIn, got, type PeerId, totalOf } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
 import { keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
@@ -124,7 +124,7 @@ function latestUpload(
   peer: PeerId,
   allowed: number,
 ): number {
-  const elements = uploadsOf(plan, peer, excused).reduce((sum, { range: [from, to] }) => sum + to - from, 0);
+  const elements = totalOf(uploadsOf(plan, peer, excused), ({ range }) => countIn(range));
   return askedAt + allowed + longestUploadMs(elements * savedKinds(train.islands, islands).length * FLOAT_BYTES);
 }
 

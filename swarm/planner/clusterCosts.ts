@@ -108,10 +108,10 @@ export interface StageShape {
 export type ClusterCosts = ReturnType<typeof clusterCosts>;
 
 /** What was worked out for a cluster already, by a number or a list that stands for all that it depends on beside. */
-export function memo<T>() {
-  const known = new WeakMap<ClusterCosts, Map<number, T>>();
-  return (costs: ClusterCosts, key: number, make: () => T): T => {
-    const own = known.get(costs) ?? new Map<number, T>();
+export function memo<T, Key = number>() {
+  const known = new WeakMap<ClusterCosts, Map<Key, T>>();
+  return (costs: ClusterCosts, key: Key, make: () => T): T => {
+    const own = known.get(costs) ?? new Map<Key, T>();
     known.set(costs, own);
     const found = own.get(key);
     if (found !== undefined) return found;
@@ -547,7 +547,7 @@ export function arrivedSeconds(
   return seconds + latency;
 }
 
-const known = new WeakMap<ClusterCosts, Map<string, ClusterCosts>>();
+const knownShared = memo<ClusterCosts, string>();
 
 /**
  * Lines that several peers share, as a plan uses them. Each peer's part is of all who could take part; of a plan the parts
@@ -563,12 +563,7 @@ export function sharedAmong(costs: ClusterCosts, places: Iterable<number>): Clus
     const line = costs.peers[place]?.line;
     if (line) addToKey(counts, line.name, 1);
   }
-  const key = JSON.stringify([...counts].sort());
-  const own = known.get(costs) ?? new Map<string, ClusterCosts>();
-  known.set(costs, own);
-  const found = own.get(key) ?? withParts(costs, counts);
-  own.set(key, found);
-  return found;
+  return knownShared(costs, JSON.stringify([...counts].sort()), () => withParts(costs, counts));
 }
 
 export const sharedIn = (costs: ClusterCosts, plan: Plan): ClusterCosts =>

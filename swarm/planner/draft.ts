@@ -18,6 +18,7 @@ import {
   type PlanStage,
   peers as peersOf,
 } from '../plan/plan.ts';
+import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
@@ -376,7 +377,7 @@ export function memoryWith(
   const known = new Map<PeerId, number>();
   const peerOf = (id: PeerId) => costs.peers[costs.placeOf(id)];
   const keptElements = (state: readonly BlockState[]): number =>
-    state.reduce((sum, { shards }) => shards.reduce((own, { range: [from, to] }) => own + to - from, sum), 0);
+    totalOf(state, ({ shards }) => totalOf(shards, sizeOf));
   const beside = (id: PeerId): number => {
     const peer = peerOf(id);
     const compute = peer?.compute ?? null;
