@@ -36,6 +36,8 @@ export interface ServeOptions extends Omit<PlanOptions, 'donors' | 'donor' | 'mi
   readonly public?: PublicView;
   readonly api: NonNullable<ServerOptions['api']>;
   readonly record?: string;
+  /** Folder of models' folders. */
+  readonly models?: string;
   /** Addresses of a NATS, whose site this server is one process of. */
   readonly nats?: readonly string[];
   readonly site: string;
@@ -143,6 +145,7 @@ export function announce({ url, run, operatorToken }: Server, access: Access, op
 export const sharedOptions = (options: ServeOptions, access: Access) => ({
   ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER, api: options.api },
   ...given({ publicView: options.public, embedOn: options.embedOn, recordPath: options.record }),
+  ...given({ models: options.models }),
   ...wishesOf(options),
   ...networkOf(options),
 });
