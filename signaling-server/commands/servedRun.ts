@@ -38,6 +38,8 @@ export interface ServeOptions extends Omit<PlanOptions, 'donors' | 'donor' | 'mi
   readonly public?: PublicView;
   readonly api: NonNullable<ServerOptions['api']>;
   readonly record?: string;
+  /** Folder of models' folders. */
+  readonly models?: string;
   /** Addresses of a NATS, whose site this server is one process of. */
   readonly nats?: readonly string[];
   readonly site: string;
@@ -145,12 +147,17 @@ export function announce({ url, run, operatorToken }: Server, access: Access, op
 /** What every server of this command is opened with, whichever run it has. */
 export const sharedOptions = (options: ServeOptions, access: Access) => ({
   ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER, api: options.api },
+<<<<<<< HEAD
   ...given({
     ownKey: options.ownKey === undefined ? undefined : need(readOwnKey(options.ownKey), badInput),
     publicView: options.public,
     embedOn: options.embedOn,
     recordPath: options.record,
   }),
+=======
+  ...given({ publicView: options.public, embedOn: options.embedOn, recordPath: options.record }),
+  ...given({ models: options.models }),
+>>>>>>> match
   ...wishesOf(options),
   ...networkOf(options),
 });

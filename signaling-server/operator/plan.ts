@@ -27,7 +27,7 @@ import { CLUSTER_FILE, otherKind } from '../files/fileKinds.ts';
 import { searchInSlices } from '../planning/planThread.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
-import { draftText, sourceOf } from './draftText.ts';
+import { draftSource, draftText } from './draftText.ts';
 
 /** More peers take the search longer than an operator waits. */
 const MOST_PEERS = 256;
@@ -63,8 +63,16 @@ export function predictedSpans(problem: ClusterProblem, plan: Plan): SpanRow[] {
   return rowsOf(step.timeline, predictedBeside(costs, plan, step));
 }
 
-export async function dryRun(run: ActiveRun, data: DataDirectory, question: DryRunQuestion): Promise<Result<DryRun>> {
-  const file = await fileOf(run, data, question);
+/** What a question may be about. */
+interface Known {
+  readonly run: ActiveRun;
+  readonly data: DataDirectory;
+  /** The folder of models' folders; null: there is none. */
+  readonly models: string | null;
+}
+
+export async function dryRun({ run, ...known }: Known, question: DryRunQuestion): Promise<Result<DryRun>> {
+  const file = await fileOf({ run, ...known }, question);
   if (!file.ok) return file;
   const cluster = question.cluster === null ? success(clusterOf(run)) : clusterFrom(question.cluster);
   if (!cluster.ok) return cluster;
@@ -81,9 +89,9 @@ export async function dryRun(run: ActiveRun, data: DataDirectory, question: DryR
   return after.ok ? success(documentOf(file.value, after.value, before?.ok ? before.value : null)) : after;
 }
 
-async function fileOf(run: ActiveRun, data: DataDirectory, { draft }: DryRunQuestion): Promise<Result<RunFile>> {
+async function fileOf({ run, data, models }: Known, { draft }: DryRunQuestion): Promise<Result<RunFile>> {
   if (draft === null) return success(run.document.file);
-  const source = sourceOf(data.store, draft.source);
+  const source = await draftSource(data, models, draft);
   if (!source.ok) return source;
   const own = draft.text === null ? null : await draftText(data, draft.text, source.value);
   return own?.ok === false ? own : runFileOfDraft(draft, source.value.file, own?.value);

@@ -36,7 +36,7 @@ interface ModelFindings {
   readonly memory: readonly Memory[];
 }
 
-const CONFIG = 'config.json';
+export const CONFIG_FILE = 'config.json';
 const DONORS = [1, 2, 4, 8];
 const SEQUENCES = [256, 1_024];
 /** Micro-batches of one sample that a step has for each donor. */
@@ -50,10 +50,11 @@ export async function findingsOf(folder: string): Promise<Result<ModelFindings>>
   try {
     names = readdirSync(folder);
   } catch {
-    return refusal(`--model: ${folder} cannot be read: a folder of a model was expected, with a ${CONFIG}`);
+    return refusal(`--model: ${folder} cannot be read: a folder of a model was expected, with a ${CONFIG_FILE}`);
   }
-  if (!names.includes(CONFIG)) return refusal(`--model: ${folder} has no ${CONFIG}: a folder of a model was expected`);
-  const config = await readJsonFile(join(folder, CONFIG), 'a config.json of a model');
+  if (!names.includes(CONFIG_FILE))
+    return refusal(`--model: ${folder} has no ${CONFIG_FILE}: a folder of a model was expected`);
+  const config = await readJsonFile(join(folder, CONFIG_FILE), 'a config.json of a model');
   if (!config.ok) return refusal(`--model: ${config.reason}`);
   const model = modelFromConfig(config.value);
   const terms = names.filter((name) => TERMS.test(name));
@@ -68,7 +69,7 @@ export async function findingsOf(folder: string): Promise<Result<ModelFindings>>
 }
 
 function modelFinding(model: Result<Model>): Finding {
-  if (!model.ok) return { name: 'model', ok: false, finding: `${CONFIG}: ${model.reason}` };
+  if (!model.ok) return { name: 'model', ok: false, finding: `${CONFIG_FILE}: ${model.reason}` };
   const { family, layers, width, positions, vocabulary } = model.value;
   const size = `${counted(layers, 'layer')} of width ${width}, ${groupedText(positions)} positions, ${groupedText(vocabulary)} tokens`;
   return { name: 'model', ok: true, finding: `${family}, ${groupedText(parameters(model.value))} parameters: ${size}` };

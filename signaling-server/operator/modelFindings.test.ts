@@ -7,7 +7,7 @@ import { peerId } from '../../swarm/base.ts';
 import { plannedBytes } from '../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { findingsOf, findingsText } from './modelDoctor.ts';
+import { findingsOf, findingsText } from './modelFindings.ts';
 
 const GOLDEN = join(import.meta.dirname, '..', '..', 'e2e', 'golden');
 const RUN = JSON.parse(readFileSync(join(GOLDEN, 'llama-tiny/run.json'), 'utf8'));
