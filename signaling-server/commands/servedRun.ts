@@ -147,17 +147,13 @@ export function announce({ url, run, operatorToken }: Server, access: Access, op
 /** What every server of this command is opened with, whichever run it has. */
 export const sharedOptions = (options: ServeOptions, access: Access) => ({
   ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER, api: options.api },
-<<<<<<< HEAD
   ...given({
     ownKey: options.ownKey === undefined ? undefined : need(readOwnKey(options.ownKey), badInput),
+    models: options.models,
     publicView: options.public,
     embedOn: options.embedOn,
     recordPath: options.record,
   }),
-=======
-  ...given({ publicView: options.public, embedOn: options.embedOn, recordPath: options.record }),
-  ...given({ models: options.models }),
->>>>>>> match
   ...wishesOf(options),
   ...networkOf(options),
 });
