@@ -1,7 +1,7 @@
 /**
- * Families in their smallest published sizes (but SmolLM3's 3B), four layers of each, with random weights and an adapter of rank 16 on every
- * linear module: loss and gradients of Dawn beside the float64 reference, and memory beside what is predicted. In the long
- * lane alone: the reference takes minutes.
+ * Families in their smallest published sizes (but SmolLM3's 3B), four layers of each, with random weights and an adapter of
+ * rank 16 on every linear module: loss and gradients of Dawn beside the float64 reference, and memory beside what is
+ * predicted. In the long lane alone: the reference takes minutes.
  */
 import { beforeAll, expect, test } from 'vitest';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
@@ -118,7 +118,7 @@ async function gradientsOf(stage: GpuStage, model: Model): Promise<Map<string, F
   return found;
 }
 
-test.runIf(IS_LONG).each(PUBLISHED)('%s, four layers of it', async (name, config) => {
+test.runIf(IS_LONG).each(PUBLISHED)('%s, four layers of it', { timeout: 1_800_000 }, async (name, config) => {
   if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
   const model = adapted(config);
   const gpu = gpuOf(dawn.value);
