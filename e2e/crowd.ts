@@ -75,7 +75,7 @@ export async function walkCrowd(page: Page, url: string): Promise<void> {
   await expect.poll(() => page.locator('svg.measured').count()).toBe(DONORS);
   await press('Fewer donors');
   await expect.poll(() => page.locator('svg.measured').count()).toBe(24);
-  await go(page, 'History');
+  await go(page, 'Settings');
   await expect.poll(() => rows('What happened')).toBe(100);
   await press('Show more');
   await expect.poll(() => rows('What happened')).toBeGreaterThanOrEqual(EVENTS);

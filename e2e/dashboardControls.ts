@@ -3,14 +3,14 @@
  * where there are any. What is compared with comes from the golden curve, or is worked out from the page's own file.
  */
 
-import type { Page } from 'playwright';
+import type { Locator, Page } from 'playwright';
 import { expect } from 'vitest';
 import { arrayOf } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
 import { curveFaults } from './fidelity.ts';
 import { savedBy } from './pageChecks.ts';
 
-type Part = 'Run' | 'Swarm' | 'Peers' | 'Runs' | 'Samples' | 'History';
+type Part = 'Run' | 'Swarm' | 'Peers' | 'Runs' | 'Samples' | 'Settings';
 
 /** An alert may stand behind the name of a part. */
 export const go = (page: Page, part: Part): Promise<void> =>
@@ -18,10 +18,18 @@ export const go = (page: Page, part: Part): Promise<void> =>
 
 type CsvRow = Readonly<Record<string, number | null>>;
 
+/** Opens what is folded, where it is not. */
+async function unfold(details: Locator): Promise<void> {
+  if ((await details.getAttribute('open')) === null) await details.locator('summary').first().click();
+}
+
+export const moreCharts = (page: Page): Promise<void> => unfold(page.locator('.more-charts'));
+
 /** What a chart's button saves, as a spreadsheet reads it. What is out of sight is drawn anew once it is looked at. */
 async function fileOf(page: Page, title: string): Promise<{ readonly name: string; readonly rows: readonly CsvRow[] }> {
   const chart = page.getByRole('region', { name: title, exact: true });
   await chart.scrollIntoViewIfNeeded();
+  await unfold(chart.locator('.numbers'));
   const [, last] = await windowOf(page);
   await chart.getByRole('img', { name: new RegExp(`steps \\d+ to ${last}:`) }).waitFor();
   const { name, text } = await savedBy(page, () => chart.getByRole('button', { name: `CSV of ${title}` }).click());
@@ -49,6 +57,7 @@ const FILES = [
 
 /** All files of the run's charts, step by step beside each other. */
 async function filesOf(page: Page, run: string): Promise<CsvRow[]> {
+  await moreCharts(page);
   const steps: CsvRow[] = [];
   for (const [title, id] of FILES) {
     const { name, rows } = await fileOf(page, title);
@@ -183,12 +192,13 @@ export async function chooseLines(page: Page): Promise<void> {
     await box.click();
   }
   const chart = page.getByRole('region', { name: 'Step time' });
-  await chart.getByText('Numbers').click();
+  await unfold(chart.locator('.numbers'));
   await chart.getByRole('columnheader', { name: 'slowest 5 % (p95)' }).waitFor();
 }
 
 /** Another run's curve in the same charts, and gone again. */
 export async function compareWith(page: Page, run: string): Promise<void> {
+  await moreCharts(page);
   const box = page.getByRole('group', { name: 'Compare with' }).getByLabel(run);
   await box.check();
   await page.getByRole('img', { name: new RegExp(`^Loss, .*; ${run} from 5\\.\\d+ to `) }).waitFor();

@@ -12,6 +12,7 @@ import {
   go,
   lookAtPeers,
   lookCloser,
+  moreCharts,
   readFiles,
   readHistory,
   restWhileHidden,
@@ -22,7 +23,7 @@ import {
 import { byKeyboard, expectAccessible } from './pageChecks.ts';
 import { beside, copyOfRun, expectReplayed, IS_LONG, RunningCommand, startServer, withSteps } from './product.ts';
 
-const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'History'] as const;
+const PARTS = ['Run', 'Swarm', 'Peers', 'Runs', 'Samples', 'Settings'] as const;
 const WINDOW = { width: 1440, height: 900 };
 const POLL = { timeout: 60_000 };
 /** Of the alerts, as they are by default. */
@@ -71,7 +72,7 @@ async function walkByKeyboard(page: Page): Promise<void> {
   await byKeyboard(page, 'Checkpoints of', 'Enter');
   await byKeyboard(page, 'Go back', 'Enter');
   await byKeyboard(page, 'No', 'Enter');
-  await next('History', /^What operators did/);
+  await next('Settings', /^What operators did/);
 }
 
 /** Each part with everything open. */
@@ -100,7 +101,7 @@ async function lookAtParts(page: Page): Promise<void> {
       await page.getByRole('button', { name: 'Write samples' }).click();
       await page.getByRole('columnheader', { name: '“Call me ”' }).waitFor();
     }
-    if (part === 'History') await readHistory(page, () => tell(page, 'alerts', INITIAL_ALERT_LIMITS));
+    if (part === 'Settings') await readHistory(page, () => tell(page, 'alerts', INITIAL_ALERT_LIMITS));
     await expectAccessible(page, part);
   }
 }
@@ -113,6 +114,7 @@ async function pauseTogether(page: Page, other: Page): Promise<void> {
   for (const each of [page, other]) await each.getByText(/^Paused by the operator after/).waitFor();
   // A tab behind another one draws late.
   await page.bringToFront();
+  for (const each of [page, other]) await go(each, 'Settings');
   await page.getByText('When to alert').click();
   await page.getByLabel('Donors at work, at least').fill('3');
   await page.getByLabel('Seconds without a step, at most').fill('77');
@@ -267,6 +269,7 @@ test('operators read, steer, draft, go back, let go and change the run; two at o
   await page.setViewportSize(WINDOW);
   await operator.until(({ committedSteps }) => committedSteps > 8);
   await page.getByRole('img', { name: /^Loss, steps 1 to \d+: each step from 5\.\d+ to/ }).waitFor();
+  await moreCharts(page);
   await page.getByRole('img', { name: /^Traffic by kind, steps 1 to / }).waitFor();
   await restWhileHidden(page, () => operator.untilFurther(3));
   const other = await page.context().newPage();
@@ -364,6 +367,7 @@ test.runIf(IS_LONG)(
     const { page } = operator;
     await operator.until(({ phase }) => phase === 'training');
     await noteNotices(page);
+    await go(page, 'Settings');
     await page.getByText('How to reach you').click();
     const box = page.getByLabel('Notify me in this browser while this tab is open');
     // Headless browsers say no to who asks.
@@ -440,7 +444,7 @@ test.runIf(IS_LONG)(
     const { page } = operator;
     await operator.until(({ donors }) => donors.filter(({ state }) => state === 'computing').length === 4);
     await operator.untilFurther(3);
-    await go(page, 'Swarm');
+    await go(page, 'Settings');
     const frozen = await rehearse(page, 'freeze', 8);
     expect(frozen).toEqual(lossless('freeze it for 8 s'));
     // It came back by itself.

@@ -3,18 +3,22 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { arrayOf, got } from '../swarm/base.ts';
+import { arrayOf, got, totalOf } from '../swarm/base.ts';
 import type { CommitRecord } from '../swarm/coordinator/events.ts';
+import { openDonor } from './browser.ts';
 import { curveFaults, readTensors, weightFaults } from './fidelity.ts';
 import {
   copyOfRun,
   goldenFile,
   IS_LONG,
   isSeldomDue,
+  type Json,
   RunningCommand,
   runSwarm,
   shoal,
+  startServer,
   temporaryFolder,
+  withSteps,
 } from './product.ts';
 import { isOverServers } from './twoServers.ts';
 import { expectUnusual } from './unusual.ts';
@@ -90,6 +94,44 @@ test('an adapter is trained as the oracle does while a donor dies and another co
     const values = got(whole, name);
     expect(Math.max(...expected.map((value, i) => Math.abs(value - (values[i] ?? Number.NaN))))).toBeLessThan(1e-6);
   }
+});
+
+test('a base held as int8: within its bound of the float curve while a donor dies and another comes, and no nearer', async () => {
+  const run = copyOfRun('lora-tiny', ({ train, ...file }) => ({
+    ...file,
+    train: { ...(train as Json), steps: 6, base: 'int8' },
+  }));
+  const { metrics } = await runSwarm(run, '--donors', '2', '--chaos', 'kill:1@1,join@3');
+  expect(curveFaults('lora-tiny', 6, metrics, { loss: 3e-2, gradientNorm: 3e-2 })).toEqual([]);
+  expect(curveFaults('lora-tiny', 6, metrics)).not.toEqual([]);
+});
+
+test.skipIf(isOverServers)('[WI37] a donor who comes back fetches nothing of the base again', async () => {
+  const server = await startServer(copyOfRun('lora-tiny', withSteps(1_000)));
+  const metric = async (name: string): Promise<number> => {
+    const text = await (await fetch(`${server.url}/metrics`)).text();
+    return Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.slice(name.length),
+    );
+  };
+  const untilCommitted = async (): Promise<void> => {
+    const before = await metric('shoal_committed_steps_total');
+    await expect.poll(() => metric('shoal_committed_steps_total'), { timeout: 120_000 }).toBeGreaterThan(before);
+  };
+  const donor = await openDonor(server.url);
+  await untilCommitted();
+  const base = [...readTensors(goldenFile('qwen3-tiny/init.safetensors')).values()];
+  const bytes = await metric('shoal_server_bytes_total{kind="base"}');
+  expect(bytes).toBe(totalOf(base, ({ byteLength }) => byteLength));
+  await donor.press('Leave');
+  await donor.until('left');
+  await donor.page.reload();
+  await donor.press('Donate this GPU');
+  await untilCommitted();
+  expect(await metric('shoal_server_bytes_total{kind="base"}')).toBe(bytes);
 });
 
 /** Element `at` of B·A [out, in]. */

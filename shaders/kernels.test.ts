@@ -18,6 +18,7 @@ import { sortTokens } from './embedding/sortTokens.ts';
 import { kernels } from './kernels.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
+import { preferencePairs } from './loss/preferencePairs.ts';
 import { headNormBackward } from './norm/headNormBackward.ts';
 import { headNormBackwardWeights } from './norm/headNormBackwardWeights.ts';
 import { headNormForward } from './norm/headNormForward.ts';
@@ -212,6 +213,26 @@ describe('backward references against finite differences', () => {
     expect(gradientError(dqkv_BTED, numericalGradient(qkv_BTED, loss))).toBeLessThan(TOLERANCE);
   });
 
+  test('[CO102] preference pairs: what each row of a window counts, whose losses become one', () => {
+    const dims = { B: 3, T: 14, beta: 0.7 };
+    const { first_BT, loss_BT, weight_BT } = float64Arrays(preferencePairs, dims);
+    const losses = () => {
+      const own = loss_BT.slice();
+      preferencePairs.cpu({ first_BT, loss_BT: own, weight_BT }, dims);
+      return own;
+    };
+    const slopes = numericalGradient(loss_BT, () => losses().reduce((sum, loss) => sum + loss, 0));
+    expect([...losses()].flatMap((loss, row) => (loss === 0 ? [] : [row]))).toEqual([0, 14, 28]);
+    const isReference = (row: number): boolean => row % 14 >= 7;
+    // What the reference loses is no function of the adapter.
+    expect(
+      gradientError(
+        weight_BT,
+        slopes.map((slope, row) => (isReference(row) ? 0 : slope)),
+      ),
+    ).toBeLessThan(TOLERANCE);
+  });
+
   test('cross-entropy: logits, and both kernels have one loss', () => {
     const dims = { N: 4, V: 5, scale: 0.25 };
     const { logits_NV, loss_N } = float64Arrays(crossEntropyLoss, dims);
@@ -236,8 +257,9 @@ test('a target 40 ahead of the others has its loss and gradient from them, in th
   const logits_NV = new Float32Array(V);
   logits_NV[2] = lead;
   const dlogits = new Float64Array(V);
-  const loss = crossEntropyRow({ x: Float64Array.from(logits_NV), dx: dlogits }, [2], 1);
-  expect(loss / exact).toBeCloseTo(1, 12);
+  const loss = new Float64Array(N);
+  crossEntropyRow({ x: Float64Array.from(logits_NV), dx: dlogits }, [2], 1, loss);
+  expect(at(loss, 0) / exact).toBeCloseTo(1, 12);
   const arrays = { logits_NV, targets_N: Uint32Array.of(2), loss_N: new Float32Array(N) };
   crossEntropy.cpu(arrays, { N, V, scale: 1 });
   expect(at(arrays.loss_N, 0) / exact).toBeCloseTo(1, 6);

@@ -13,6 +13,7 @@ import { addInto } from './arrays/addInto.ts';
 import { columnSum } from './arrays/columnSum.ts';
 import { copyIn, copyOut } from './arrays/copy.ts';
 import { countPass } from './arrays/countPass.ts';
+import { scaleRows } from './arrays/scaleRows.ts';
 import { attentionBackwardKeyValue } from './attention/attentionBackwardKeyValue.ts';
 import { attentionBackwardQuery } from './attention/attentionBackwardQuery.ts';
 import { attentionForward } from './attention/attentionForward.ts';
@@ -25,6 +26,7 @@ import { sumSlices, sumSlicesBias, sumSlicesInput } from './family/sumSlices.ts'
 import type { Kernel } from './kernel/kernel.ts';
 import { crossEntropy } from './loss/crossEntropy.ts';
 import { crossEntropyLoss } from './loss/crossEntropyLoss.ts';
+import { preferencePairs } from './loss/preferencePairs.ts';
 import { headNormBackward } from './norm/headNormBackward.ts';
 import { headNormBackwardWeights } from './norm/headNormBackwardWeights.ts';
 import { headNormForward } from './norm/headNormForward.ts';
@@ -112,6 +114,8 @@ export const kernels: readonly Kernel[] = [
   collectPart,
   crossEntropy,
   crossEntropyLoss,
+  preferencePairs,
+  scaleRows,
   addInto,
   sumSquares,
   adamw,

@@ -69,6 +69,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly data: DataDirectory;
   readonly runName: string;
   readonly log: Log;
+  /** Folder of models' folders that the dashboard may begin runs from. */
+  readonly models?: string;
   /** In place of the plan thread: who searches for plans. */
   readonly search?: PlanSearch;
   /** Origins of the sites that may show `/embed` in a frame. */
@@ -178,6 +180,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const alerts = new AlertWatch(run, data.store, freeBytes, log);
   addOperatorApi(app, {
     ...{ run, data, session, access, rehearsals, own, keys, freeBytes, alerts, onActivate },
+    models: options.models ?? null,
     apiMode: callers.mode,
     site: options.site,
   });

@@ -54,12 +54,18 @@ export const given = <T extends object>(fields: T): Given<T> =>
 /** A half-open range `[from, to)` of layers, samples or elements. */
 export type Range = readonly [from: number, to: number];
 
+/** How many layers, samples or elements are in a range. */
+export const countIn = ([from, to]: Range): number => to - from;
+
 /** Overlap of two ranges, or null where they share nothing. */
 export function overlap(a: Range, b: Range): Range | null {
   const from = Math.max(a[0], b[0]);
   const to = Math.min(a[1], b[1]);
   return from < to ? [from, to] : null;
 }
+
+/** How many both of two ranges have. */
+export const countInBoth = (a: Range, b: Range): number => countIn(overlap(a, b) ?? [0, 0]);
 
 /** `count` ranges that cover `[0, total)` in order, as equal as can be; the first ones get what does not divide. */
 export function evenRanges(total: number, count: number): Range[] {

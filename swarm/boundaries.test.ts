@@ -202,7 +202,6 @@ const EXCUSED: Readonly<Record<string, readonly string[]>> = {
     ...['swarm/autoplan/replannerState.ts ReplannerState', 'swarm/model/program.ts Program'],
     ...['web/src/donor/state.ts DonorState', 'web/src/executor/engine.ts Stage', 'web/src/executor/role.ts Role'],
     ...['web/src/executor/surroundings.ts Surroundings', 'web/src/operator/state.ts OperatorState'],
-    ...['swarm/planner/clusterCosts.ts PlannedPeer', 'swarm/planner/stepTime.ts Pace'],
   ],
 };
 

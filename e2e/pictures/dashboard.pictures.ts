@@ -55,8 +55,6 @@ test('a run of few', async () => {
   await operator.until(({ donors }) => donors.filter(({ state }) => state === 'computing').length === 2);
   await operator.untilFurther(6);
   await tell(page, 'alerts', LIMITS);
-  await page.getByText('When to alert').click();
-  await page.getByText('How to reach you').click();
   await picture(page, 'operator-04-alert');
   await go(page, 'Swarm');
   await page.getByText(/more than the|less than the/).waitFor();
@@ -76,7 +74,7 @@ test('a run of few', async () => {
   await page.getByRole('button', { name: 'Write samples' }).click();
   await page.getByText('Written: see below.').waitFor();
   await picture(page, 'operator-30-samples');
-  await go(page, 'History');
+  await go(page, 'Settings');
   await picture(page, 'operator-31-history');
   await page.getByRole('button', { name: 'Stop', exact: true }).click();
   await picture(page, 'operator-06-stop-asks');
@@ -163,6 +161,6 @@ test('a run whose numbers go wrong', async () => {
   await operator.until(({ hasDiverged }) => hasDiverged === true);
   await picture(operator.page, 'operator-09-diverged');
   await picture(donor.page, 'donor-48-diverged');
-  await go(operator.page, 'History');
+  await go(operator.page, 'Settings');
   await picture(operator.page, 'operator-32-history-after-it');
 });

@@ -58,7 +58,7 @@ test('three islands, one lost', async () => {
   await operator.until(({ groups }) => groups?.length === 2);
   await go(page, 'Run');
   await picture(page, 'islands-07-run-one-lost');
-  await go(page, 'History');
+  await go(page, 'Settings');
   await picture(page, 'islands-08-history');
   await second.page.reload();
   await second.until('computing');

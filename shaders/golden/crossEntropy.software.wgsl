@@ -21,6 +21,15 @@ fn lane_replaced(x: Lane, i: u32, value: f32) -> Lane { return select(x, vec4f(v
 const TEAM = 1u;
 fn team_total(lane: u32, value: f32) -> f32 { return value; }
 fn team_largest(lane: u32, value: f32) -> f32 { return value; }
+// log(1 + x) for x from 0 on, with all digits of a small x: WGSL's log may be 2^-21 off where it is near 0.
+// Up to 1 it is the series of 2·atanh(x / (2 + x)).
+fn log_of_one_and(x: f32) -> f32 {
+  if (x > 1.0) { return log(1.0 + x); }
+  let s = x / (2.0 + x);
+  let q = s * s;
+  let series = 1.0 / 3 + q * (1.0 / 5 + q * (1.0 / 7 + q * (1.0 / 9 + q * (1.0 / 11 + q * (1.0 / 13 + q / 15)))));
+  return 2.0 * (s + s * q * series);
+}
 // The target apart from the others. Where it is nearly certain, 1 − probability has no digits left, so its loss and its
 // gradient are made of the others alone: while a row is walked, the target's logit is as low as floats go and adds 0.
 const LOWEST = -3.4e38;
@@ -53,15 +62,6 @@ fn powers_of(softmax: Softmax, correct: f32) -> Powers {
   return Powers(most, softmax.sum * exp(softmax.most - most), exp(correct - most));
 }
 
-// log(1 + x) for x from 0 on, with all digits of a small x: WGSL's log may be 2^-21 off where it is near 0.
-// Up to 1 it is the series of 2·atanh(x / (2 + x)).
-fn log_of_one_and(x: f32) -> f32 {
-  if (x > 1.0) { return log(1.0 + x); }
-  let s = x / (2.0 + x);
-  let q = s * s;
-  let series = 1.0 / 3 + q * (1.0 / 5 + q * (1.0 / 7 + q * (1.0 / 9 + q * (1.0 / 11 + q * (1.0 / 13 + q / 15)))));
-  return 2.0 * (s + s * q * series);
-}
 // log Σ exp(logit) − correct; what is not a number stays so.
 fn loss_of(powers: Powers, correct: f32) -> f32 {
   let behind = powers.most - correct;

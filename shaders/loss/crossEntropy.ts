@@ -14,6 +14,7 @@ import code from './crossEntropy.wgsl?raw';
 import { fillLogits, softmaxRow } from './crossEntropyLoss.ts';
 import gradientsAlone from './gradientsAlone.wgsl?raw';
 import gradientsTeam from './gradientsTeam.wgsl?raw';
+import logOfOneAnd from './logOfOneAnd.wgsl?raw';
 import softmaxAlone from './softmaxAlone.wgsl?raw';
 import softmaxTeam from './softmaxTeam.wgsl?raw';
 import target from './target.wgsl?raw';
@@ -27,7 +28,11 @@ export const crossEntropy = kernel({
     rowSource(
       {
         name: 'crossEntropy',
-        code: target + (family === 'gpu' ? softmaxTeam + gradientsTeam : softmaxAlone + gradientsAlone) + code,
+        code:
+          logOfOneAnd +
+          target +
+          (family === 'gpu' ? softmaxTeam + gradientsTeam : softmaxAlone + gradientsAlone) +
+          code,
         width: laneWidth(V),
         team: WIDE_TEAM,
       },

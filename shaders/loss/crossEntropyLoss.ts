@@ -7,6 +7,7 @@ import { type Arrays, type Dims, kernel } from '../kernel/kernel.ts';
 import { laneWidth, rowSource, WIDE_TEAM } from '../kernel/lanes.ts';
 import { by, half, read, readWrite, u32 } from '../kernel/slots.ts';
 import code from './crossEntropyLoss.wgsl?raw';
+import logOfOneAnd from './logOfOneAnd.wgsl?raw';
 import alone from './softmaxAlone.wgsl?raw';
 import team from './softmaxTeam.wgsl?raw';
 import target from './target.wgsl?raw';
@@ -20,7 +21,7 @@ export const crossEntropyLoss = kernel({
     rowSource(
       {
         name: 'crossEntropy.loss',
-        code: target + (family === 'gpu' ? team : alone) + code,
+        code: logOfOneAnd + target + (family === 'gpu' ? team : alone) + code,
         width: laneWidth(V),
         team: WIDE_TEAM,
       },

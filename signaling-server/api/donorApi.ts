@@ -71,7 +71,10 @@ export function addDonorApi(app: FastifyInstance, run: ActiveRun, blobs: BlobSto
   });
 }
 
-/** Answers with the bytes of one of these. */
+/** What a download that broke off asks for: all from a byte on. */
+const RANGE = /^bytes=(\d{1,10})-$/;
+
+/** Answers with the bytes of one of these, or those that are still missing. */
 function blobSender(
   run: ActiveRun,
   blobs: BlobStore,
@@ -85,8 +88,12 @@ function blobSender(
     if (kind === 'tokens' && keepsEnds(run.document.file) && (peer === null || !run.reception.isOwn(peer)))
       return problem(reply, 403, 'tokens are for the operator’s own donors alone');
     if (!parameters.success || !hashes.has(parameters.data.hash)) return problem(reply, 404, `no such ${kind} here`);
-    const bytes = await blobs.read(parameters.data.hash);
+    const whole = await blobs.read(parameters.data.hash);
+    const from = Number(RANGE.exec(request.headers.range ?? '')?.[1] ?? 0);
+    if (from > 0 && from >= whole.length) return problem(reply, 416, `${kind} of ${whole.length} bytes`);
+    const bytes = whole.subarray(from);
     run.counts.served(kind, bytes.length);
+    if (from > 0) reply.code(206).header('content-range', `bytes ${from}-${whole.length - 1}/${whole.length}`);
     return reply.header('cache-control', caching).type('application/octet-stream').send(bytes);
   };
 }

@@ -19,7 +19,7 @@ import { WATCH_INTERVAL_MS } from '../operator/api.ts';
 import { DashboardFeed } from './dashboardFeed.ts';
 import { longestTasksMs, pageTasks, type Task } from './pageTasks.ts';
 
-const PARTS = ['Run', 'Swarm', 'Donors', 'Runs', 'Samples', 'History'] as const;
+const PARTS = ['Overview', 'Swarm', 'Donors', 'Runs', 'Samples', 'Settings'] as const;
 /** Every part is looked at this often. */
 const LEAST_ROUNDS = 4;
 const ROUND_SECONDS = 60;

@@ -12,7 +12,7 @@ import type { Plan } from '../../swarm/plan/plan.ts';
 import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { predictedTimeline } from '../../swarm/planner/forecast.ts';
+import { predictedStep } from '../../swarm/planner/forecast.ts';
 import { rowsOf } from '../../swarm/timeline/rows.ts';
 import { bubbleRatio, makespanSeconds, type Timeline } from '../../swarm/timeline/timeline.ts';
 import { type StepTraffic, stepTraffic } from '../../swarm/ways/stepTraffic.ts';
@@ -124,7 +124,7 @@ export class DashboardFeed {
     const options = { stages: Math.min(STAGES, seats.length), microBatches: MICRO_BATCHES };
     const plan = equalSplit(model.value, BATCH.samples, seats, options);
     const timeline = (cluster: Cluster): Timeline =>
-      predictedTimeline(clusterCosts({ model: model.value, batch: BATCH, cluster }), plan);
+      predictedStep(clusterCosts({ model: model.value, batch: BATCH, cluster }), plan).timeline;
     const measured = arrayOf(VARIANTS, () => {
       const simulated = timeline(varied(this.#cluster, this.#random));
       return { timeline: simulated, seconds: makespanSeconds(simulated) };

@@ -8,8 +8,9 @@ import { makeFolder } from '../files/makeFolder.ts';
 import { PAGES_FOLDER, SOURCES_FOLDER, WORK_FOLDER } from '../files/projectRoot.ts';
 import { launchBrowser } from '../headless/chromium.ts';
 import { findBrowser, findFirefox, noBrowser, noFirefox } from '../headless/findBrowser.mjs';
+import { findingsOf, findingsText } from '../operator/modelFindings.ts';
 import { badInput, need } from './failure.ts';
-import { findingsOf, findingsText } from './modelDoctor.ts';
+
 import { tryIt } from './options.ts';
 
 interface Check {

@@ -1,4 +1,4 @@
-/** `shoal examples` on chats, completions and text. */
+/** `shoal examples` on chats, completions, preference pairs and text. */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -16,10 +16,10 @@ afterEach(() => captured.end());
 const file = (name: string): string => join(captured.folder, name);
 
 /** The path of a run file; T = 8. */
-function runOn(data: Record<string, unknown>): string {
+function runOn(data: Record<string, unknown>, trained: object = {}): string {
   const optimizer = { type: 'adamw', learningRate: 1, betas: [0.9, 0.9], epsilon: 1e-8 };
   const model = { model_type: 'gpt2', n_layer: 1, n_head: 1, n_embd: 4, n_positions: 128, vocab_size: 268 };
-  const train = { steps: 1, globalBatchSize: 1, sequenceLength: 8, optimizer };
+  const train = { steps: 1, globalBatchSize: 1, sequenceLength: 8, optimizer, ...trained };
   writeFileSync(file('run.json'), JSON.stringify({ name: 'examples', model, data, init: { seed: 1 }, train }));
   return file('run.json');
 }
@@ -59,6 +59,32 @@ test('in a terminal the counted part is marked, and what a window has no room fo
       'lines.jsonl, line 2: 14 tokens, 1 of them counted; left out: none within its first 9 tokens\nlong, so long⟦x⟧\n\n' +
       'The loss counts what stands between ⟦ and ⟧.\n',
   );
+});
+
+test('of a preference pair both texts are shown, and what becomes of each', async () => {
+  const lines = [
+    { prompt: 'a', chosen: 'bcd', rejected: 'e' },
+    { prompt: 'abc', chosen: 'd', rejected: 'ef' },
+  ];
+  writeFileSync(file('lines.jsonl'), lines.map((line) => JSON.stringify(line)).join('\n'));
+  const adapter = { type: 'lora', rank: 1, alpha: 1, targets: ['c_attn'] };
+  const path = runOn({ files: ['lines.jsonl'], tokenizer: 'bytes', format: 'preference' }, { adapter });
+  expect(await runCommand(['examples', path])).toBe(0);
+  expect(captured.out).toBe(
+    'lines.jsonl, line 1, chosen: 4 tokens, 3 of them counted\na⟦bcd⟧\n\n' +
+      'lines.jsonl, line 1, rejected: 2 tokens, 1 of them counted\na⟦e⟧\n\n' +
+      'lines.jsonl, line 2, chosen: 4 tokens, 1 of them counted; left out: none within its first 3 tokens\nabc⟦d⟧\n\n' +
+      'lines.jsonl, line 2, rejected: 5 tokens, 2 of them counted; left out: none within its first 3 tokens\nabc⟦ef⟧\n\n' +
+      'The loss counts what stands between ⟦ and ⟧.\n',
+  );
+  captured.clear();
+  expect(await runCommand(['examples', path, '--json', '--first', '1'])).toBe(0);
+  expect(JSON.parse(captured.out)).toEqual([
+    {
+      ...{ file: 'lines.jsonl', line: 1, text: 'abcd', ids: [97, 98, 99, 100], counted: [1, 2, 3] },
+      rejected: { text: 'ae', ids: [97, 101], counted: [1] },
+    },
+  ]);
 });
 
 test('text in windows, over the ends of files', async () => {

@@ -1,11 +1,13 @@
 /** Options that several commands share: how they are read, and what they refuse. */
 
+import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { BROWSER_NAMES, type BrowserName, type DonorSpec, isBrowserName, parseDonorSpec } from '../../swarm/limits.ts';
 import { API_MODES } from '../../swarm/messages/apiKeys.ts';
 import { SCHEDULE_NAMES, type ScheduleName, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { MOST_REPLICAS } from '../../swarm/run/runFile.ts';
 import { findFirefox, noFirefox } from '../headless/findBrowser.mjs';
+import { modelsFault } from '../operator/modelFolders.ts';
 import { recordFault } from '../run/recorder.ts';
 import { parseSiteName } from '../site/siteName.ts';
 import { badInput, failed, need } from './failure.ts';
@@ -159,4 +161,11 @@ export function siteName(text: string): string {
   const name = parseSiteName(text);
   if (!name.ok) throw badInput(name.reason);
   return name.value;
+}
+
+/** The folder of `--models`. */
+export function modelsFolder(directory: string): string {
+  const fault = modelsFault(directory);
+  if (fault === null) return resolve(directory);
+  throw badInput(`--models ${fault}`);
 }

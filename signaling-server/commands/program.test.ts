@@ -105,6 +105,10 @@ describe('bad arguments', () => {
     [['swarm', 'run.json', '--donors', '2', '--colour', 'red'], /unknown option '--colour'/],
     [['serve', '--port', 'x'], /--port must be a whole number/],
     [['serve', '--port', '65536'], /--port must be a whole number from 0 to 65535, not "65536"/],
+    [
+      ['serve', '--models', '/nowhere/models'],
+      /--models \/nowhere\/models cannot be read: a folder with folders of models was expected/,
+    ],
     [['serve', '--host', ''], /--host must be a name or an address, not ""/],
     [['serve', '--tls-cert', 'a.pem'], /--tls-cert needs --tls-key FILE beside it/],
     [['serve', '--tls-cert', 'a.pem', '--tls-key', 'b.pem'], /--tls-cert: a\.pem cannot be read/],

@@ -22,6 +22,7 @@ import {
   checkBrowsers,
   checkRecord,
   DEFAULT_SITE,
+  modelsFolder,
   natsUrls,
   planOptions,
   RECORD_OPTION,
@@ -97,6 +98,11 @@ export function addServeCommand(program: Command): void {
     )
     .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
     .option('--record <file>', RECORD_OPTION)
+    .option(
+      '--models <dir>',
+      'a folder with folders of models (as the Hub has them), which the dashboard may begin runs from',
+      modelsFolder,
+    )
     .addOption(PUBLIC_OPTION)
     .addOption(API_OPTION)
     .option('--nats <urls>', 'be one of several servers that share a site over NATS: nats://HOST:PORT,…', natsUrls)

@@ -38,6 +38,8 @@ export interface ServeOptions extends Omit<PlanOptions, 'donors' | 'donor' | 'mi
   readonly public?: PublicView;
   readonly api: NonNullable<ServerOptions['api']>;
   readonly record?: string;
+  /** Folder of models' folders. */
+  readonly models?: string;
   /** Addresses of a NATS, whose site this server is one process of. */
   readonly nats?: readonly string[];
   readonly site: string;
@@ -147,6 +149,7 @@ export const sharedOptions = (options: ServeOptions, access: Access) => ({
   ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER, api: options.api },
   ...given({
     ownKey: options.ownKey === undefined ? undefined : need(readOwnKey(options.ownKey), badInput),
+    models: options.models,
     publicView: options.public,
     embedOn: options.embedOn,
     recordPath: options.record,

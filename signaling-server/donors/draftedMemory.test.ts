@@ -41,7 +41,8 @@ test.each([
   const profile = { ...SCRIPTED_PROFILE, layers, memoryBytes };
   for (let at = 0; at < 2; at++) await (await ScriptedDonor.joined(server.url, { profile })).hears('committed');
   const draft = { ...INITIAL_DRAFT, name: 'large', source: 'tiny', model: 'gpt2-small' } as const;
-  const answer = await dryRun(server.run, await servers.data(), { draft, cluster: null, whatIf: null });
+  const known = { run: server.run, data: await servers.data(), models: null };
+  const answer = await dryRun(known, { draft, cluster: null, whatIf: null });
   expect(answer.ok, answer.ok ? '' : answer.reason).toBe(isCarried);
   if (!answer.ok) expect(answer.reason).toMatch(/GiB/);
 });

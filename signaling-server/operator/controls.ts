@@ -12,7 +12,14 @@ import { runCardSchema } from '../../swarm/messages/about.ts';
 import { type ApiKeyList, apiKeyDraftSchema } from '../../swarm/messages/apiKeys.ts';
 import { rehearsalText, rehearsalWishSchema } from '../../swarm/messages/rehearsal.ts';
 import { alertLimitsSchema, webhookSchema } from '../../swarm/messages/watch.ts';
-import { dryRunQuestionSchema, noteSchema, type RunList, runDraftSchema } from '../../swarm/run/runDraft.ts';
+import {
+  dryRunQuestionSchema,
+  folderOf,
+  type ListedModel,
+  noteSchema,
+  type RunList,
+  runDraftSchema,
+} from '../../swarm/run/runDraft.ts';
 import { countText, perMinute, problem } from '../http/calls.ts';
 import { wallMs } from '../monitoring/clock.ts';
 import { addOperatorEvent } from '../run/history.ts';
@@ -22,6 +29,7 @@ import { cardOf } from '../store/runCard.ts';
 import { ADDRESS_SECRET, type Store } from '../store/store.ts';
 import { type Deed, deed, deedText } from './deed.ts';
 import { exportProblem, sendExport } from './export.ts';
+import { listedModels } from './modelFolders.ts';
 import type { OperatorContext } from './operatorContext.ts';
 import { dryRun } from './plan.ts';
 import { setQueued } from './queue.ts';
@@ -64,7 +72,7 @@ export function addressKey(store: Store, address: string): string {
 export function addOperatorControls(api: FastifyInstance, context: OperatorContext): void {
   const change = changes(api, context);
   addTexts(api, context);
-  for (const add of [addRuns, addCheckpoints, addWords, addKeys, addDonors]) add(api, change, context);
+  for (const add of [addRuns, addModels, addCheckpoints, addWords, addKeys, addDonors]) add(api, change, context);
 }
 
 /** Adds a change: its body is checked, what came of it is answered and written down. */
@@ -107,19 +115,19 @@ const addRuns: Adds = (api, change, context) => {
       const field = question.error.issues[0]?.path.join('.') || 'the question';
       return problem(reply, 400, `${field} is missing, or out of its range`);
     }
-    const answer = await dryRun(run, data, question.data);
+    const answer = await dryRun(context, question.data);
     return answer.ok ? answer.value : problem(reply, 409, answer.reason);
   });
   change(
     '/api/operator/runs',
     runDraftSchema,
-    ({ name, source, text, checkpoint }) =>
+    ({ name, source, model, text, checkpoint }) =>
       deed(
         'create',
         'created',
-        `run ${name} from ${source}${text === null ? '' : `, text ${text}`}${checkpoint === null ? '' : `, checkpoint ${checkpoint}`}`,
+        `run ${name} from ${folderOf(model) ?? source}${text === null ? '' : `, text ${text}`}${checkpoint === null ? '' : `, checkpoint ${checkpoint}`}`,
       ),
-    (draft) => createRun(data, draft, wallMs()),
+    (draft) => createRun(data, context.models, draft, wallMs()),
   );
   change(
     '/api/operator/activate',
@@ -146,6 +154,17 @@ const addRuns: Adds = (api, change, context) => {
     ({ run: name }) => deed('write', 'wrote', `a note on ${name}`),
     ({ run: name, note }) => (store.run(name) === null ? noRun(name) : saved(store, `note ${name}`, note)),
   );
+};
+
+/** Looking at all folders takes a while: who asks meanwhile is told the same. */
+const addModels: Adds = (api, _change, { models }) => {
+  let looking: Promise<ListedModel[]> | null = null;
+  api.get('/api/operator/models', perMinute(READS_PER_MINUTE), async () => {
+    looking ??= listedModels(models).finally(() => {
+      looking = null;
+    });
+    return { models: await looking };
+  });
 };
 
 const addCheckpoints: Adds = (api, change, context) => {

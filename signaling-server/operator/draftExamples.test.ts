@@ -194,6 +194,10 @@ test('a line that is no example is refused by its number, also where it is held 
     409,
     expect.stringMatching(/^line 1: nothing in it is an answer/),
   ]);
+  expect(await refused('{"prompt": "a", "chosen": "b", "rejected": "c"}\n')).toEqual([
+    409,
+    'line 1: it is a preference pair, which no draft trains on yet: write a run file with data.format "preference"',
+  ]);
   expect(await refused('{"text": "a"}\n', '&examples=1')).toEqual([
     409,
     'line 1: it must be an object with prompt and completion, or one with messages, not {"text":"a"}',

@@ -8,7 +8,7 @@ import { surveyExamples } from '../texts/exampleSurvey.ts';
 import type { LineExample } from '../texts/examples.ts';
 import { fateOf } from '../texts/exampleWindows.ts';
 import { withTokenizer } from '../texts/tokens.ts';
-import { draftText, sourceOf, withTextFiles } from './draftText.ts';
+import { draftSource, draftText, withTextFiles } from './draftText.ts';
 
 /** So many are shown, and of a long piece of one its beginning and its end. */
 const FIRST_EXAMPLES = 5;
@@ -18,11 +18,12 @@ const MOST_PIECES = 16;
 /** `signal`: nobody waits for the answer any more. */
 export async function draftExamples(
   data: DataDirectory,
+  models: string | null,
   question: DraftExamplesQuestion,
   date: Date,
   signal: AbortSignal,
 ): Promise<Result<DraftExamples>> {
-  const source = sourceOf(data.store, question.source);
+  const source = await draftSource(data, models, question);
   if (!source.ok) return source;
   const text = await draftText(data, question.text, source.value);
   if (!text.ok) return text;

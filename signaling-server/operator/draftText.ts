@@ -3,41 +3,62 @@ import { randomUUID } from 'node:crypto';
 import { copyFile, mkdir, rm } from 'node:fs/promises';
 import { join, sep } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
-import { heldOutOf, type OwnText, textFile } from '../../swarm/run/runDraft.ts';
+import { folderOf, heldOutOf, type OwnText, type RunDraft, textFile } from '../../swarm/run/runDraft.ts';
 import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
 import { storedText } from '../store/exportRun.ts';
-import { parseDocument, type RunDocument } from '../store/runDocument.ts';
+import { parseDocument } from '../store/runDocument.ts';
 import type { Store } from '../store/store.ts';
 import { CHAT_TEMPLATE_FILE } from '../texts/chatText.ts';
 import { chatTemplateOf } from '../texts/template/chatTemplate.ts';
 import { TOKENIZER_FILE } from '../texts/tokenizer.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
 import type { StoredFile } from '../texts/tokens.ts';
+import { type DraftSource, folderSource } from './modelFolders.ts';
 
-interface DraftText extends OwnText {
+export interface DraftText extends OwnText {
   /** What lies beside the draft's run file, by name. */
   readonly files: readonly StoredFile[];
   /** The one among them in which the chat template is; null: none is needed. */
   readonly templateFile: string | null;
 }
 
-/** Examples are read by the tokenizer of `source`, and chats by the template beside it. */
-export async function draftText(data: DataDirectory, name: string, source: RunDocument): Promise<Result<DraftText>> {
+/** `models`: the folder of models' folders, where there is one. */
+export async function draftSource(
+  { store, blobs }: DataDirectory,
+  models: string | null,
+  { source: name, model }: Pick<RunDraft, 'source' | 'model'>,
+): Promise<Result<DraftSource>> {
+  const folder = folderOf(model);
+  if (folder !== null) return folderSource(models, folder);
+  const row = store.run(name);
+  if (row === null) return refusal(`there is no run "${name}" to take the text from`);
+  const document = parseDocument(row.document);
+  return success({
+    ...{ name, file: document.file, files: document.tokenizer, document },
+    pathOf: (file) => file,
+    beside: (file) => storedText(document.tokenizer, blobs, file),
+  });
+}
+
+/** Examples are read by the tokenizer of `source`, and chats by the template beside it; a text by that of a folder. */
+export async function draftText(data: DataDirectory, name: string, source: DraftSource): Promise<Result<DraftText>> {
   const own = broughtFiles(data.store, name);
   if (!own.ok) return own;
   const { format } = own.value;
-  if (format === 'text') return success({ ...own.value, tokenizer: 'bytes', templateFile: null });
-  const files = [...own.value.files, ...source.tokenizer];
+  if (format === 'text' && source.document !== null)
+    return success({ ...own.value, tokenizer: 'bytes', tokens: 'bytes', templateFile: null });
+  const files = [...own.value.files, ...source.files];
   const isBytes = source.file.data.tokenizer === 'bytes';
-  const readAs = { format, files, tokenizer: isBytes ? 'bytes' : TOKENIZER_FILE };
-  if (format === 'completion') return success({ ...readAs, templateFile: null });
-  const templateFile = await templateFileOf(data, source);
+  const tokenizer = isBytes ? 'bytes' : source.pathOf(TOKENIZER_FILE);
+  const readAs = { format, files, tokenizer, tokens: 'source' } as const;
+  if (format !== 'chat') return success({ ...readAs, templateFile: null });
+  const templateFile = await templateFileOf(source);
   if (!templateFile.ok) return templateFile;
   if (templateFile.value === null)
     return refusal(
-      `chats need a chat template, and the tokenizer of ${source.file.name} came without one: begin from a run whose tokenizer has one (${CHAT_TEMPLATE_FILE}, or in ${TOKENIZER_CONFIG_FILE}), or bring prompts with completions`,
+      `chats need a chat template, and the tokenizer of ${source.name} came without one: begin from a run or a model whose tokenizer has one (${CHAT_TEMPLATE_FILE}, or in ${TOKENIZER_CONFIG_FILE}), or bring prompts with completions`,
     );
-  const isNamed = isBytes ? { chatTemplate: CHAT_TEMPLATE_FILE } : {};
+  const isNamed = isBytes ? { chatTemplate: source.pathOf(CHAT_TEMPLATE_FILE) } : {};
   return success({ ...readAs, ...isNamed, templateFile: templateFile.value });
 }
 
@@ -53,8 +74,7 @@ export function broughtFiles(store: Store, name: string): Result<Pick<DraftText,
 }
 
 /** Null: there is no template. */
-async function templateFileOf({ blobs }: DataDirectory, { tokenizer }: RunDocument): Promise<Result<string | null>> {
-  const beside = (name: string): Promise<string | null> => storedText(tokenizer, blobs, name);
+async function templateFileOf({ beside }: DraftSource): Promise<Result<string | null>> {
   const template = await beside(CHAT_TEMPLATE_FILE);
   const found = chatTemplateOf({
     template,
@@ -85,12 +105,4 @@ export async function withTextFiles<T>(
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-}
-
-/** The document of the run that a draft begins from. */
-export function sourceOf(store: Store, name: string): Result<RunDocument> {
-  const row = store.run(name);
-  return row === null
-    ? refusal(`there is no run "${name}" to take the text from`)
-    : success(parseDocument(row.document));
 }

@@ -13,6 +13,8 @@ import type { OperatorSession } from './session.ts';
 export interface OperatorContext {
   readonly run: ActiveRun;
   readonly data: DataDirectory;
+  /** The folder of models' folders that runs may begin from; null: there is none. */
+  readonly models: string | null;
   readonly session: OperatorSession;
   readonly access: Access;
   readonly rehearsals: Rehearsals;

@@ -15,6 +15,7 @@ import { type Cluster, parseCluster } from '../../swarm/planner/cluster.ts';
 import { type ClusterProblem, clusterCosts } from '../../swarm/planner/clusterCosts.ts';
 import { type ClusterPlan, comparedPlans } from '../../swarm/planner/clusterPlan.ts';
 import { predictedBeside, predictedStep } from '../../swarm/planner/forecast.ts';
+import { type StepLimit, stepLimits } from '../../swarm/planner/limits.ts';
 import { reasonText } from '../../swarm/planner/reason.ts';
 import { replicaWish } from '../../swarm/planner/replicas.ts';
 import { changedCluster } from '../../swarm/planner/whatIf.ts';
@@ -26,7 +27,7 @@ import { CLUSTER_FILE, otherKind } from '../files/fileKinds.ts';
 import { searchInSlices } from '../planning/planThread.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
-import { draftText, sourceOf } from './draftText.ts';
+import { draftSource, draftText } from './draftText.ts';
 
 /** More peers take the search longer than an operator waits. */
 const MOST_PEERS = 256;
@@ -44,18 +45,34 @@ export function clusterOf(run: ActiveRun): Cluster {
   return clusterAtHand(donors, new Map(run.replanner.donors.map((donor) => [donor.peer, donor])));
 }
 
+/** All members of the plan are at hand. */
+function isThere({ cluster }: ClusterProblem, plan: Plan): boolean {
+  const known = new Set(cluster.peers.map(({ id }) => id));
+  return plan.stages.every(({ members }) => members.every(({ peer }) => known.has(peer)));
+}
+
+/** What holds up a step of a plan on the donors at hand; null where one of its members is gone. */
+export const limitOn = (problem: ClusterProblem, plan: Plan): StepLimit | null =>
+  isThere(problem, plan) ? (stepLimits(problem, plan)[0] ?? null) : null;
+
 /** Of a plan on the donors at hand; empty where one of its members is gone. */
 export function predictedSpans(problem: ClusterProblem, plan: Plan): SpanRow[] {
-  const known = new Set(problem.cluster.peers.map(({ id }) => id));
-  const isKnown = plan.stages.every(({ members }) => members.every(({ peer }) => known.has(peer)));
-  if (!isKnown) return [];
+  if (!isThere(problem, plan)) return [];
   const costs = clusterCosts(problem);
   const step = predictedStep(costs, plan);
   return rowsOf(step.timeline, predictedBeside(costs, plan, step));
 }
 
-export async function dryRun(run: ActiveRun, data: DataDirectory, question: DryRunQuestion): Promise<Result<DryRun>> {
-  const file = await fileOf(run, data, question);
+/** What a question may be about. */
+interface Known {
+  readonly run: ActiveRun;
+  readonly data: DataDirectory;
+  /** The folder of models' folders; null: there is none. */
+  readonly models: string | null;
+}
+
+export async function dryRun({ run, ...known }: Known, question: DryRunQuestion): Promise<Result<DryRun>> {
+  const file = await fileOf({ run, ...known }, question);
   if (!file.ok) return file;
   const cluster = question.cluster === null ? success(clusterOf(run)) : clusterFrom(question.cluster);
   if (!cluster.ok) return cluster;
@@ -72,9 +89,9 @@ export async function dryRun(run: ActiveRun, data: DataDirectory, question: DryR
   return after.ok ? success(documentOf(file.value, after.value, before?.ok ? before.value : null)) : after;
 }
 
-async function fileOf(run: ActiveRun, data: DataDirectory, { draft }: DryRunQuestion): Promise<Result<RunFile>> {
+async function fileOf({ run, data, models }: Known, { draft }: DryRunQuestion): Promise<Result<RunFile>> {
   if (draft === null) return success(run.document.file);
-  const source = sourceOf(data.store, draft.source);
+  const source = await draftSource(data, models, draft);
   if (!source.ok) return source;
   const own = draft.text === null ? null : await draftText(data, draft.text, source.value);
   return own?.ok === false ? own : runFileOfDraft(draft, source.value.file, own?.value);

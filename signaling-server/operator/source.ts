@@ -23,7 +23,7 @@ import { monotonicMs } from '../monitoring/clock.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { EventRow } from '../store/historyStore.ts';
 import type { Store } from '../store/store.ts';
-import { clusterOf, predictedSpans } from './plan.ts';
+import { clusterOf, limitOn, predictedSpans } from './plan.ts';
 import type { Rehearsals } from './rehearsals.ts';
 
 /** Steps and events that a new dashboard is told of. */
@@ -39,12 +39,36 @@ export type OperatorSource = () => WatchMessage;
 export function withLinks(run: ActiveRun): Snapshot {
   const { network, planning } = run;
   const turnErrors = network.turnErrors();
+  const limit = limitNow(run);
   return {
     ...run.snapshot(),
     links: network.links(),
     ...(turnErrors.length > 0 && { turnErrors }),
+    ...(limit && { limit }),
     ...(planning === null ? {} : { planning }),
   };
+}
+
+type Limit = NonNullable<Snapshot['limit']>;
+const limitsOf = new WeakMap<
+  ActiveRun,
+  { readonly epoch: number; readonly atMs: number; readonly limit: Limit | null }
+>();
+/** What donors measure changes slowly, and a look takes some dozen forecasts. */
+const LIMIT_INTERVAL_MS = 20_000;
+
+/** Of several groups, the newest plan's. */
+function limitNow(run: ActiveRun): Limit | null {
+  const newest = run.history.plans.at(-1);
+  if (newest === undefined) return null;
+  const known = limitsOf.get(run);
+  const nowMs = monotonicMs();
+  if (known?.epoch === newest.epoch && nowMs < known.atMs + LIMIT_INTERVAL_MS) return known.limit;
+  const problem = { model: run.model, batch: batchOf(run.document.file), cluster: clusterOf(run) };
+  const found = limitOn(problem, newest.plan);
+  const limit = found && { epoch: newest.epoch, ...found, peers: [...found.peers] };
+  limitsOf.set(run, { epoch: newest.epoch, atMs: nowMs, limit });
+  return limit;
 }
 
 export function operatorSource(

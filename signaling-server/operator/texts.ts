@@ -57,7 +57,7 @@ function addUpload(api: FastifyInstance, { run, data, session }: OperatorContext
 }
 
 /** Reads all of a draft's examples: one draft's after the other. */
-function addExamples(api: FastifyInstance, { data }: OperatorContext): void {
+function addExamples(api: FastifyInstance, { data, models }: OperatorContext): void {
   let isReading = false;
   api.post('/api/operator/examples', perMinute(LOOKS_PER_MINUTE), async (request, reply) => {
     const question = draftExamplesQuestionSchema.safeParse(request.body);
@@ -68,7 +68,7 @@ function addExamples(api: FastifyInstance, { data }: OperatorContext): void {
     const left = new AbortController();
     reply.raw.once('close', () => left.abort());
     try {
-      const seen = await draftExamples(data, question.data, new Date(wallMs()), left.signal);
+      const seen = await draftExamples(data, models, question.data, new Date(wallMs()), left.signal);
       return seen.ok ? seen.value : problem(reply, 409, seen.reason);
     } finally {
       isReading = false;

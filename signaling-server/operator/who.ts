@@ -48,6 +48,7 @@ export const WHO: Readonly<Record<string, Who>> = {
   'GET /api/operator/timeline': 'viewer',
   'GET /api/operator/steps': 'viewer',
   'GET /api/operator/runs': 'viewer',
+  'GET /api/operator/models': 'viewer',
   'GET /api/operator/samples': 'viewer',
   'GET /api/operator/blocks': 'viewer',
   'GET /api/operator/export': 'operator',

@@ -26,7 +26,7 @@ export const runRecords = ({ store, blobs, name, log }: RunOptions, run: Observe
       case 'storeEvaluation':
         return store.saveEvaluation(name, effect.committedSteps, effect.loss);
       case 'storeCheckpoint': {
-        const { step, shards, lossScale } = effect;
+        const { step, shards, lossScale, undoableFrom } = effect;
         const { gradientClipNorm } = run.document.file.train;
         const base = store.newestCheckpoint(name);
         const largest = base && largestGradient(store, name, parseManifest(base.manifest), step, gradientClipNorm);
@@ -35,7 +35,8 @@ export const runRecords = ({ store, blobs, name, log }: RunOptions, run: Observe
           ...(lossScale ? { lossScale } : {}),
           ...(largest !== null && Number.isFinite(largest) ? { largestGradient: largest } : {}),
         };
-        return saveCheckpoint(store, blobs, name, manifest, uploads.awaited()).then(() => copied(store, log));
+        const spared = { awaited: uploads.awaited(), undoableFrom };
+        return saveCheckpoint(store, blobs, name, manifest, spared).then(() => copied(store, log));
       }
       case 'rollBack':
         store.rollBack(name, effect.toStep);

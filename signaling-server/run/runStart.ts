@@ -63,13 +63,14 @@ export function configOf(document: RunDocument, model: Model, { wishes, ...terms
   };
 }
 
-/** What is evaluated, and of a run on examples which rows count. */
+/** What is evaluated, and of a run on examples which rows count; the held-out loss of pairs is a mean over them. */
 function countedRows(
   document: RunDocument,
   counts: WindowCounts = { data: null, evaluation: null },
 ): Pick<DecisionConfig['run'], 'evaluation' | 'examples'> {
   const held = windowsOf(document);
-  const counted = counts.evaluation?.reduce((sum, count) => sum + count, 0);
+  const isOfPairs = document.file.train.beta !== undefined;
+  const counted = isOfPairs ? held?.windows : counts.evaluation?.reduce((sum, count) => sum + count, 0);
   return {
     evaluation: held && { ...held, ...(counted !== undefined && { counted }) },
     ...(counts.data && { examples: { counted: [...counts.data], order: orderOf(document.file) } }),

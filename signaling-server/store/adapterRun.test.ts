@@ -253,7 +253,7 @@ const fileOfGolden = (): RunFile => read(join(folder, 'lora-tiny', 'run.json')) 
 test('a run drafted from one with an adapter stands on its base, with a new adapter or that of a checkpoint', async () => {
   expect(await reason(join(folder, 'lora-tiny', 'run.json'))).toBe('accepted');
   const draft = { ...INITIAL_DRAFT, source: 'lora-tiny', sequenceLength: 40, seed: 3 };
-  const drafted = (name: string, part: Partial<RunDraft>) => createRun(data, { ...draft, name, ...part }, 0);
+  const drafted = (name: string, part: Partial<RunDraft>) => createRun(data, null, { ...draft, name, ...part }, 0);
   expect(await drafted('fresh', {})).toMatchObject({ ok: true });
   expect(await drafted('cloned', { checkpoint: 0 })).toMatchObject({ ok: true });
   const documentOf = (name: string) => parseDocument(data.store.run(name)?.document ?? '');

@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { retained } from './checkpoints.ts';
 
 /** What is on the disk after each of `count` checkpoints, one every so many steps. */
-function kept(everySteps: number, count: number): (readonly number[])[] {
+function kept(everySteps: number, count: number, unaudited = 0): (readonly number[])[] {
   let stored: readonly number[] = [0];
   return Array.from({ length: count }, (_, index) => {
     const all = [...stored, (index + 1) * everySteps];
-    const stay = retained(all);
+    const stay = retained(all, (index + 1) * everySteps - unaudited);
     stored = all.filter((step) => stay.has(step));
     return stored;
   });
@@ -22,6 +22,16 @@ describe('checkpoints that stay', () => {
       [0, 40, 60, 80],
       [0, 60, 80, 100],
     ]);
+  });
+
+  it('[AU7] where an audit may undo more steps, one of before them stays', () => {
+    for (const [count, steps] of kept(5, 60, 42).entries()) {
+      const newest = 5 * (count + 1);
+      expect(steps.length).toBeLessThanOrEqual(5);
+      const before = steps.findLast((step) => step <= Math.max(0, newest - 42)) ?? Number.NaN;
+      expect(newest - before).toBeLessThanOrEqual(2 * 42 + 5);
+      if (newest > 100) expect(before).toBeGreaterThan(0);
+    }
   });
 
   it('close together: an older one of at least ten steps ago, and its successor until that is as old', () => {

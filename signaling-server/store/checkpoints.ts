@@ -19,13 +19,14 @@ const SET_ASIDE_EVENT = 'setAside';
 
 /**
  * Of checkpoints that no operator marked, ascending: those that stay beside the newest one. The initial state, the newest
- * two, the newest verified one, and one that is to become that.
+ * two, the newest verified one that is at or before `undoableFrom` (an audit may undo all that was done since), and one
+ * that is to become that.
  */
-export function retained(steps: readonly number[]): ReadonlySet<number> {
+export function retained(steps: readonly number[], undoableFrom = Infinity): ReadonlySet<number> {
   const newest = steps.slice(-NEWEST_KEPT);
   const older = steps.slice(0, -NEWEST_KEPT);
   const latest = steps.at(-1) ?? 0;
-  const verified = older.findLast((step) => step <= latest - VERIFIED_STEPS);
+  const verified = older.findLast((step) => step <= Math.min(latest - VERIFIED_STEPS, undoableFrom));
   const next = older.find((step) => step > (verified ?? 0));
   return new Set([0, ...newest, ...[verified, next].filter((step) => step !== undefined)]);
 }
@@ -51,11 +52,11 @@ export function saveCheckpoint(
   blobs: BlobStore,
   run: string,
   manifest: Manifest,
-  awaited: ReadonlySet<string> = new Set(),
+  { awaited = new Set(), undoableFrom }: { awaited?: ReadonlySet<string>; undoableFrom?: number | undefined } = {},
 ): Promise<void> {
   store.saveCheckpoint(run, manifest.step, JSON.stringify(manifest));
   const unmarked = store.checkpoints(run).flatMap(({ committedSteps, kept }) => (kept ? [] : committedSteps));
-  const stay = retained(unmarked);
+  const stay = retained(unmarked, undoableFrom);
   const superseded = unmarked.filter((step) => !stay.has(step));
   const hashes = superseded.flatMap((step) => hashesOf(store, run, step));
   for (const step of superseded) store.deleteCheckpoint(run, step);

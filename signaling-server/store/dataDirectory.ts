@@ -153,13 +153,19 @@ async function isContentWhole({ blobs }: DataDirectory, document: string, manife
   return true;
 }
 
+/** What a run is made of. */
+export interface RunContent {
+  readonly document: RunDocument;
+  readonly manifest: Manifest;
+}
+
 /** Its tokens, tokenizer and initial state, among the blobs. */
-async function storeContent(
+export async function storeContent(
   { blobs }: DataDirectory,
   file: RunFile,
   path: string,
   options: { readonly date: Date; readonly progress: FileProgress },
-): Promise<Result<{ readonly document: RunDocument; readonly manifest: Manifest }>> {
+): Promise<Result<RunContent>> {
   const weights = await openInitialWeights(file, path);
   if (!weights.ok) return weights;
   const { file: own, trained, base } = weights.value;

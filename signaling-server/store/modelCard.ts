@@ -52,7 +52,9 @@ export function modelCard(facts: CardFacts): string {
     '',
     ...baseLines(facts),
     `- Steps: ${step.toLocaleString('en')}${train.budget ? ` in ${secondsText(train.budget.seconds)}` : ` of ${train.steps.toLocaleString('en')}`}, ${tokens.toLocaleString('en')} tokens of text in all`,
-    ...(losses.length === 0 ? [] : [`- Loss, in nats a token: ${losses.join(', ')}`]),
+    ...(losses.length === 0
+      ? []
+      : [`- Loss, in nats a ${train.beta === undefined ? 'token' : 'preference pair'}: ${losses.join(', ')}`]),
     ...(own.by === '' ? [] : [`- By: ${plain(own.by)}`]),
     `- Text: ${own.text === '' ? `${data.files.length} ${data.files.length === 1 ? 'file' : 'files'}` : plain(own.text)}, read as ${data.tokenizer === 'bytes' ? 'bytes' : 'the tokens of tokenizer.json'}`,
     `- Licence: ${own.licence === '' ? 'not said by who trained it' : plain(own.licence)}`,

@@ -1,6 +1,6 @@
 /** What operators and the server itself set: words by their keys, texts, and addresses that may not join. */
 import { z } from 'zod';
-import { DATA_FORMATS } from '../../swarm/run/runFile.ts';
+import { TEXT_FORMATS } from '../../swarm/run/runFile.ts';
 import type { Queries } from './queries.ts';
 
 /** Settings that are one run's, as JSON or in words: their keys end with its name. */
@@ -26,7 +26,7 @@ const textSchema = z.object({
   hash: z.string(),
   heldOutHash: z.string(),
   /** Those of earlier versions are texts. */
-  format: z.enum(DATA_FORMATS).default('text'),
+  format: z.enum(TEXT_FORMATS).default('text'),
 });
 
 interface KeptText extends z.infer<typeof textSchema> {

@@ -7,9 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { at, got } from '../../swarm/base.ts';
-import { type Adapter, adapterModel } from '../../swarm/model/adapter.ts';
-import { modelFromConfig } from '../../swarm/model/families.ts';
-import { trainedModel } from '../../swarm/model/matrices.ts';
 import type { Block, BlockName, Model } from '../../swarm/model/model.ts';
 import { decodeElements, headerBytes, LENGTH_BYTES, parseHeader } from '../../swarm/model/safetensors.ts';
 import { decodePiece, encodePiece } from '../../swarm/run/basePieces.ts';
@@ -21,7 +18,7 @@ import {
   windowOfSample,
   windowRows,
 } from '../../swarm/run/data.ts';
-import { type BaseEncoding, parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
+import { type BaseEncoding, modelOf, parseRunFile, type RunFile } from '../../swarm/run/runFile.ts';
 import { openBlobs } from '../files/blobs.ts';
 import { prepareTokens } from '../texts/tokens.ts';
 import { goldenFolder } from './goldenCase.ts';
@@ -44,20 +41,16 @@ export async function openAdapterCase(name: string, base: BaseEncoding = 'f32'):
   const folder = goldenFolder(name);
   const path = fileURLToPath(new URL('run.json', folder));
   const { train, ...rest } = JSON.parse(await readFile(path, 'utf8'));
-  const { adapter, ...own } = train;
-  const run = parseRunFile({ ...rest, train: own }, name);
-  const whole = modelFromConfig(rest.model);
-  if (!run.ok || !whole.ok) throw new Error(`${name} is no run`);
-  const kept = base === 'f32' ? {} : { base };
-  const adapted = adapterModel(whole.value, { rslora: false, ...adapter, ...kept } satisfies Adapter);
-  if (!adapted.ok) throw new Error(adapted.reason);
-  const model = trainedModel(adapted.value, run.value.train.optimizer.type);
+  const run = parseRunFile({ ...rest, train: { ...train, base } }, name);
+  if (!run.ok) throw new Error(run.reason);
+  const model = modelOf(run.value);
+  const { standing = [] } = model;
   const tensorsOf = (file: string) => readTensors(fileURLToPath(new URL(file, folder)));
   const lines = (await readFile(new URL('expected.jsonl', folder), 'utf8')).trim().split('\n');
   return {
     ...{ run: run.value, model, tensorsOf },
-    trained: blocksFrom(model.blocks, await tensorsOf(adapter.init)),
-    standing: keptAs(base, whole.value.blocks, blocksFrom(whole.value.blocks, await tensorsOf(String(run.value.init)))),
+    trained: blocksFrom(model.blocks, await tensorsOf(train.adapter.init)),
+    standing: keptAs(base, standing, blocksFrom(standing, await tensorsOf(String(run.value.init)))),
     expected: lines.map((line) => JSON.parse(line)),
     windows: await windowsOf(run.value, path, model),
   };

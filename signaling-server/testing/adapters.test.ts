@@ -3,11 +3,12 @@ import { at, got } from '../../swarm/base.ts';
 import { referenceTensors, referenceTrainer } from '../../swarm/reference/trainer.ts';
 import { openAdapterCase } from './adapterCase.ts';
 
-/** The numbers come from an independent float64 trainer that adds A and B by hand. */
+/** The numbers come from independent float64 trainers that add A and B by hand; of pairs they know no windows. */
 test.each([
   ['lora-tiny', 12, 'final.safetensors'],
   ['lora-gpt2', 4, null],
   ['lora-muon', 4, null],
+  ['preference-tiny', 8, 'final.safetensors'],
 ])('%s: an adapter is trained on weights that stand', async (name, steps, final) => {
   const { run, model, trained, standing, expected, windows, tensorsOf } = await openAdapterCase(name);
   const base = referenceTensors({ blocks: model.standing ?? [] }, (block) => got(standing, block));

@@ -86,7 +86,7 @@ const TABLE: readonly Row[] = [
       ...{ route, may: [] },
     }),
   ),
-  ...['timeline', 'steps', 'runs', 'blocks', 'samples', 'card', 'keys'].map((name) => ({
+  ...['timeline', 'steps', 'runs', 'models', 'blocks', 'samples', 'card', 'keys'].map((name) => ({
     ...{ route: `GET /api/operator/${name}`, may: WATCHERS },
   })),
   { route: 'GET /api/operator/export', may: ['operator', 'foreignPage'] },

@@ -36,14 +36,17 @@ export function hasExamples(bytes: Buffer): boolean {
 const EXPECTED = expecting('an object with prompt and completion, or one with messages');
 
 /** Reasons go on from the line's number. */
-function formatOf(line: string): Result<ExampleFormat> {
+function formatOf(line: string): Result<ExampleFormat | 'preference'> {
   const json = parseJsonLine(line);
   if (!json.ok) return json;
   const value = json.value;
   const has = (field: string): boolean => typeof value === 'object' && value !== null && field in value;
   if (has('messages')) return success('chat');
+  if (has('chosen') || has('rejected')) return success('preference');
   return has('prompt') || has('completion') ? success('completion') : refusal(`it ${EXPECTED({ input: value })}`);
 }
+
+const PAIR = 'it is a preference pair, which no draft trains on yet: write a run file with data.format "preference"';
 
 /** Refused by the first line that is no example. `heldOutBytes`: about so many of them. */
 export async function broughtExamples(bytes: Buffer, heldOutBytes: number): Promise<Result<BroughtExamples>> {
@@ -51,8 +54,9 @@ export async function broughtExamples(bytes: Buffer, heldOutBytes: number): Prom
   let examples = 0;
   try {
     for await (const line of linesIn(pieces(bytes), () => {})) {
-      const known: Result<ExampleFormat> = format === null ? formatOf(line.text) : success(format);
+      const known: ReturnType<typeof formatOf> = format === null ? formatOf(line.text) : success(format);
       if (!known.ok) return refusal(lineWords(line, known.reason));
+      if (known.value === 'preference') return refusal(lineWords(line, PAIR));
       format = known.value;
       const problem = lineProblem(format, line.text);
       if (problem !== null) return refusal(lineWords(line, problem));

@@ -30,10 +30,16 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const write = (name: string, content: string): void => writeFileSync(join(folder, name), content);
 
-function run(data: Json, { sequence = 64, config = {} }: { sequence?: number; config?: Json } = {}): RunFile {
+interface Options {
+  readonly sequence?: number;
+  readonly config?: Json;
+  readonly adapter?: Json;
+}
+
+function run(data: Json, { sequence = 64, config = {}, adapter }: Options = {}): RunFile {
   const optimizer = { type: 'adamw', learningRate: 1, betas: [0.9, 0.9], epsilon: 1e-8 };
   const model = { model_type: 'gpt2', n_layer: 1, n_head: 1, n_embd: 4, n_positions: 128, vocab_size: 268, ...config };
-  const train = { steps: 1, globalBatchSize: 1, sequenceLength: sequence, optimizer };
+  const train = { steps: 1, globalBatchSize: 1, sequenceLength: sequence, optimizer, ...(adapter && { adapter }) };
   const parsed = parseRunFile({ name: 'examples', model, data, init: { seed: 1 }, train }, 'run.json');
   if (!parsed.ok) throw new Error(parsed.reason);
   return parsed.value;
@@ -95,6 +101,41 @@ test.each<[name: string, sequence: number, packing: boolean | undefined]>([
   });
   const counts = await (await openBlobs(join(folder, 'blobs'))).read(counted);
   expect([...new Uint32Array(counts.buffer)]).toEqual(expected.counted);
+});
+
+const LORA = { type: 'lora', rank: 1, alpha: 1, targets: ['c_attn'] };
+const PAIRS = { ...BYTES, format: 'preference' };
+const pair = (prompt: string, chosen: string, rejected: string) => JSON.stringify({ prompt, chosen, rejected });
+
+test('[DA11] windows of preference pairs: each half has both texts, the longer of which is cut first', async () => {
+  const lines = [
+    pair('ab', 'c', 'de'),
+    pair('a', 'bcdefghi', 'j'),
+    pair('a', 'bcdefg', 'hijklm'),
+    pair('a', '', 'b'), // nothing of its chosen counts
+    pair('abcd', 'efgh', 'ijkl'), // nothing counts within three rows
+  ];
+  write('lines.jsonl', lines.join('\n'));
+  const made = await prepared(run(PAIRS, { sequence: 14, config: { vocab_size: 256 }, adapter: LORA }));
+  if (!made.ok) throw new Error(made.reason);
+  const { counted = '', shards, countedRows, bytesPerToken } = made.value.data;
+  const blobs = await openBlobs(join(folder, 'blobs'));
+  expect([...new Uint32Array((await blobs.read(counted)).buffer)]).toEqual([1 + 2, 6 + 1, 4 + 3]);
+  expect([countedRows, bytesPerToken]).toEqual([17, 2]);
+  const numbers = new Uint16Array((await blobs.read(shards[0] ?? '')).buffer);
+  /** Inputs, targets (a dot counts nothing) and first rows of a window's half, and that the other half is the same. */
+  const halves = [0, 1, 2].map((window) => {
+    const all = [0, 14, 28].map((from) => [...numbers.subarray(42 * window + from, 42 * window + from + 14)]);
+    const [ids = [], targets = [], first = []] = all.map((rows) => rows.slice(0, 7));
+    expect(all.map((rows) => rows.slice(7))).toEqual([ids, targets, first.map((row) => row + 7)]);
+    const letters = (of: number[]) => of.map((id) => (id === 0 || id === 256 ? '.' : String.fromCharCode(id))).join('');
+    return [letters(ids), letters(targets), first.join('')];
+  });
+  expect(halves).toEqual([
+    ['ababd..', '.c.de..', '0022256'],
+    ['abcdefa', 'bcdefgj', '0000006'],
+    ['abcdahi', 'bcdehij', '0000444'],
+  ]);
 });
 
 test('a completion is encoded apart from its prompt, between the tokens that begin and end a text', async () => {
@@ -194,6 +235,7 @@ test.each<[what: string, format: string, line: string, sentence: string]>([
     '{"prompt": "\\ud83d", "completion": "b"}',
     'prompt has half a character, which UTF-8 cannot have',
   ],
+  ['one answer', 'preference', '{"prompt": "a", "chosen": "b"}', 'rejected is missing: it must be a text'],
   ['no messages', 'chat', '{"prompt": "a"}', 'messages is missing: it must be a list of messages'],
   ['no message', 'chat', MESSAGES(), 'messages must be a list of one message or more, not []'],
   ['a role that is no text', 'chat', MESSAGES({ role: 1, content: 'x' }), 'messages[0].role must be a text, not 1'],
@@ -211,11 +253,14 @@ test.each<[what: string, format: string, line: string, sentence: string]>([
     'the chat template, line 4: the template refuses: user and assistant take turns',
   ],
 ])('a line with %s is refused by its number', async (_, format, line, sentence) => {
-  const good =
-    format === 'chat' ? MESSAGES(USER, { role: 'assistant', content: 'ho' }) : '{"prompt": "a", "completion": "b"}';
+  const answered = format === 'preference' ? pair('a', 'b', 'c') : '{"prompt": "a", "completion": "b"}';
+  const good = format === 'chat' ? MESSAGES(USER, { role: 'assistant', content: 'ho' }) : answered;
   write('lines.jsonl', `${good}\n\n${line}\nmore`);
   const made = await prepared(
-    run({ ...BYTES, format, ...(format === 'chat' ? { chatTemplate: 'folded.jinja' } : {}) }),
+    run(
+      { ...BYTES, format, ...(format === 'chat' ? { chatTemplate: 'folded.jinja' } : {}) },
+      format === 'preference' ? { adapter: LORA } : {},
+    ),
   );
   expect(refused(made)).toBe(`DIR/run.json: data.files[0] lines.jsonl line 3: ${sentence}`);
 });

@@ -1,6 +1,6 @@
 /**
- * The examples of a run's files: each line, a prompt with its completion or a chat, as tokens, and which of them the loss
- * counts as targets. Files are streamed, and the tokenizer is asked for many lines at once.
+ * The examples of a run's files: each line, a prompt with its completion or with two answers, or a chat, as tokens, and which
+ * of them the loss counts as targets. Files are streamed, and the tokenizer is asked for many lines at once.
  */
 import { readFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
@@ -18,11 +18,16 @@ import { chatTemplateOf } from './template/chatTemplate.ts';
 import { NoTokenError, type PlacedTokens, type TextTokenizer } from './tokenizer.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from './tokenizerConfig.ts';
 
-export interface LineExample extends Example {
-  readonly line: number;
+interface EncodedText extends Omit<Example, 'rejected'> {
   readonly text: string;
   /** Where each token stands in the text: code points from and to, token by token. */
   readonly places: Int32Array;
+}
+
+export interface LineExample extends EncodedText {
+  readonly line: number;
+  /** Of a preference pair. */
+  readonly rejected?: EncodedText;
 }
 
 /** Throws a `DataFault` where a line is no example, and a `TokenizerFault`. */
@@ -50,7 +55,7 @@ export async function openExamples(
   const opens =
     run.data.format === 'chat'
       ? await chatLines(run, runPath, path, date)
-      : await completionLines(run, runPath, tokenizer, path);
+      : await answerLines(run, runPath, tokenizer, path);
   if (!opens.ok) return opens;
   const { vocabulary } = modelOf(run);
   return success(async function* examples(file, progress) {
@@ -112,28 +117,40 @@ function whole(found: PlacedTokens | NoTokenError, line: number, vocabulary: num
 }
 
 const partText = z.string({ error: expecting('a text') });
-const COMPLETION = z.looseObject(
-  { prompt: partText, completion: partText },
-  { error: expecting('an object with prompt and completion') },
-);
+const COMPLETION = z
+  .looseObject({ prompt: partText, completion: partText }, { error: expecting('an object with prompt and completion') })
+  .transform(({ prompt, completion }) => ({ prompt, answers: { completion } }));
+const PAIR = z
+  .looseObject(
+    { prompt: partText, chosen: partText, rejected: partText },
+    { error: expecting('an object with prompt, chosen and rejected') },
+  )
+  .transform(({ prompt, chosen, rejected }) => ({ prompt, answers: { chosen, rejected } }));
+const LINES = { completion: COMPLETION, preference: PAIR } as const;
 const HALF_CHARACTER = /\p{Surrogate}/u;
 
+interface Answers {
+  readonly prompt: string;
+  /** One; of a preference pair the chosen one, and the rejected one. */
+  readonly answers: readonly string[];
+}
+
 /** Reasons go on from the line's number. */
-function completionIn(line: string): Result<{ readonly prompt: string; readonly completion: string }> {
+function answersIn(line: string, format: keyof typeof LINES): Result<Answers> {
   const json = parseJsonLine(line);
   if (!json.ok) return json;
-  const parsed = COMPLETION.safeParse(json.value);
+  const parsed = LINES[format].safeParse(json.value);
   if (!parsed.success) return refusal(sentence(parsed.error.issues[0], 'it'));
-  const { prompt, completion } = parsed.data;
-  const half = Object.entries({ prompt, completion }).find(([, text]) => HALF_CHARACTER.test(text));
+  const { prompt, answers } = parsed.data;
+  const half = Object.entries({ prompt, ...answers }).find(([, text]) => HALF_CHARACTER.test(text));
   if (half !== undefined) return refusal(`${half[0]} has half a character, which UTF-8 cannot have`);
-  return success({ prompt, completion });
+  return success({ prompt, answers: Object.values(answers) });
 }
 
 /** Why a line is no example, as far as that can be told without a tokenizer and a template; null: it may be one. */
 export function lineProblem(format: 'completion' | 'chat', line: string): string | null {
   if (format === 'completion') {
-    const completion = completionIn(line);
+    const completion = answersIn(line, format);
     return completion.ok ? null : completion.reason;
   }
   const chat = chatIn(line);
@@ -141,7 +158,7 @@ export function lineProblem(format: 'completion' | 'chat', line: string): string
   return chat.value.some(({ role }) => role === 'assistant') ? null : NO_ANSWER;
 }
 
-async function completionLines(
+async function answerLines(
   run: RunFile,
   runPath: string,
   tokenizer: TextTokenizer,
@@ -153,11 +170,15 @@ async function completionLines(
   if (!end.ok) return refusal(`${runPath}: data.tokenizer ${path}: ${end.reason}`);
   const begin = await tokenizer.beginning();
   return success((line) => {
-    const parsed = completionIn(line);
+    const parsed = answersIn(line, run.data.format === 'preference' ? 'preference' : 'completion');
     if (!parsed.ok) return parsed;
-    const { prompt, completion } = parsed.value;
-    const made: OpenExample['made'] = (parts) => success(completed(at(parts, 0), at(parts, 1), begin, end.value));
-    return success({ text: prompt + completion, parts: [prompt, completion], made });
+    const { prompt, answers } = parsed.value;
+    const [text, other] = answers.map((answer) => prompt + answer);
+    const made: OpenExample['made'] = (parts) => {
+      const answered = (part: number) => completed(at(parts, 0), at(parts, part), begin, end.value);
+      return success({ ...answered(1), ...(other !== undefined && { rejected: { text: other, ...answered(2) } }) });
+    };
+    return success({ text: text ?? prompt, parts: [prompt, ...answers], made });
   });
 }
 
@@ -166,7 +187,7 @@ function completed(
   completion: PlacedTokens,
   begin: number | null,
   end: number | null,
-): Omit<LineExample, 'line' | 'text'> {
+): Omit<EncodedText, 'text'> {
   const before = [...(begin === null ? [] : [begin]), ...prompt.ids];
   const ids = Int32Array.from([...before, ...completion.ids, ...(end === null ? [] : [end])]);
   const counted = countedPlaces([before.length, ids.length]);

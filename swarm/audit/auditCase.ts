@@ -34,7 +34,7 @@ export interface AuditedMicroBatch {
   readonly output: SentTensor | null;
   /** Of its input, as the member sent it; null: there is none, or it is not compared. */
   readonly inputGradient: SentTensor | null;
-  /** Sum of the cross-entropy of its rows that count; null: the stage is not the last one, or it is not compared. */
+  /** Sum of the cross-entropy of its rows that count, or of its pairs' losses; null: the stage is not the last one, or it is not compared. */
   readonly lossSum: number | null;
 }
 
@@ -51,7 +51,7 @@ export interface AuditCase {
   readonly standing: readonly BlockPart[];
   /** By which gradients are multiplied before they become halves or int4: `gradientGain` of B·T, all rows of the step. */
   readonly gain: number;
-  /** Rows of the whole step that count. */
+  /** Rows of the whole step that count, or its preference pairs. */
   readonly counted: number;
   /** All that the member did at the stage in this step, in the order of its backwards. */
   readonly microBatches: readonly AuditedMicroBatch[];

@@ -3,7 +3,7 @@
  * tens of steps, and others were, it is planned with as slower than they are, however fast it says it is: it begins with
  * a small part. Whose part made steps longer than its claims said counts as so much slower.
  */
-import { addToKey, arrayOf, type PeerId, total, totalOf } from '../base.ts';
+import { addToKey, arrayOf, countIn, type PeerId, total, totalOf } from '../base.ts';
 import { type Plan, samplesById } from '../plan/plan.ts';
 import type { Cluster } from '../planner/cluster.ts';
 import { curveAt, extended } from '../planner/sizing.ts';
@@ -121,7 +121,7 @@ export function workShares(plan: Plan): Map<PeerId, number> {
   for (const { layers, members } of plan.stages)
     for (const { peer, microBatches: carried } of members) {
       const samples = totalOf(carried, (id) => sizes.get(id) ?? 0);
-      const work = samples * (layers[1] - layers[0]);
+      const work = samples * countIn(layers);
       addToKey(shares, peer, work);
       all += work;
     }

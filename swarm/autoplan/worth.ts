@@ -2,7 +2,7 @@
  * Whether a better plan is worth the change: hysteresis, so that the swarm does not follow every breath of a measurement.
  * The gain over the next steps has to pay for getting ready, for the bytes of the hand-over, and for those of a checkpoint.
  */
-import { addToKey, type PeerId, rounded } from '../base.ts';
+import { addToKey, countIn, type PeerId, rounded } from '../base.ts';
 import type { Model } from '../model/model.ts';
 import { loadedBytes, transfers } from '../plan/handover.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -29,7 +29,7 @@ export function movingSeconds(model: Model, costs: ClusterCosts, before: Plan, a
     after,
   )) {
     if (from === to) continue;
-    const bytes = (range[1] - range[0]) * FLOAT_BYTES;
+    const bytes = countIn(range) * FLOAT_BYTES;
     addToKey(sent, from, bytes);
     addToKey(received, to, bytes);
     const key = `${from} ${to}`;

@@ -8,6 +8,7 @@ import { rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import { ringReplicas } from '../testing/ringReplicas.ts';
 import { type Script, script } from '../testing/script.ts';
 import { evidenceOf } from '../ways/evidence.ts';
+import { undoableFrom } from './audits.ts';
 
 type Part = Parameters<typeof rehearsalTerms>[0];
 
@@ -134,6 +135,8 @@ describe('audits', () => {
       .at(-1);
     if (last === undefined) throw new Error('b is audited');
     swarm.trace();
+    const { audits } = swarm.run.state;
+    expect(audits && undoableFrom(audits, 0.5)).toBe(0); // the first step's audits are under way
     over(swarm, last.audit, DIFFERS);
     // Ten items, of six a step: the one before is undone too.
     expect(swarm.trace().slice(0, 2)).toEqual([
@@ -151,6 +154,8 @@ describe('audits', () => {
     for (const name of ['a', 'b', 'c']) report(swarm, name);
     const last = pending(swarm).find(({ peer }) => peer === 'b');
     if (last === undefined) throw new Error('b is audited');
+    const { audits } = swarm.run.state;
+    expect(audits && undoableFrom(audits, 0.5)).toBe(1);
     swarm.trace();
     over(swarm, last.audit, DIFFERS);
     expect(swarm.trace()[0]).toBe('convicted b, from step 1');

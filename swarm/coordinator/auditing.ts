@@ -3,7 +3,7 @@
  * what they sent and got; checked by the shell, from evidence that donors upload beside the training; and whoever is shown to
  * have computed something else is convicted, and undone. Rules AU in SPEC.md.
  */
-import { assertNever, type PeerId, seededRandom } from '../base.ts';
+import { assertNever, type PeerId, seededRandom, totalOf } from '../base.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import {
@@ -115,7 +115,7 @@ function hasRoom(
   { pending, movedBytes, evidenceBytes: asked }: Audits,
   sizeBytes: number,
 ) {
-  const waiting = pending.reduce((sum, one) => sum + one.sizeBytes, 0);
+  const waiting = totalOf(pending, (one) => one.sizeBytes);
   if (pending.length >= MOST_PENDING || waiting + sizeBytes > MOST_PENDING_BYTES) return false;
   return config.audit?.isBounded !== true || asked + sizeBytes <= EVIDENCE_SHARE * movedBytes;
 }

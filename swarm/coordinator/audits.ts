@@ -140,10 +140,21 @@ export const withConfirmed = (audits: Audits, { peer, stage, step }: PendingAudi
 });
 
 /** The first step that is to be done again where this audit finds what is wrong. */
-export function firstUndone({ records }: Audits, { peer, step }: PendingAudit, share: number): number {
+export function firstUndone(
+  { records }: Pick<Audits, 'records'>,
+  { peer, step }: Pick<PendingAudit, 'peer' | 'step'>,
+  share: number,
+): number {
   const record = records.find((one) => one.peer === peer);
   const before = record?.unconfirmed.filter((one) => one.step <= step) ?? [];
   return Math.min(step, ...newest(before, undoneItems(share)).map((one) => one.step));
+}
+
+/** The first step that an audit may yet undo: one that is under way, or one that would find something in the newest step. */
+export function undoableFrom(audits: Audits, share: number): number {
+  const { pending, records } = audits;
+  const now = records.map(({ peer }) => firstUndone(audits, { peer, step: Infinity }, share));
+  return Math.min(...now, ...pending.map((one) => firstUndone(audits, one, share)));
 }
 
 export const counted = (audits: Audits, what: keyof AuditCounts, by = 1): Audits => ({

@@ -2,6 +2,7 @@
  * Bounds of every number that a donor reports, from the plan and from arithmetic alone. Breaking one is a fault of the
  * donor that said it. How usual a number is plays no part: honest training does everything once.
  */
+import { countIn, total, totalOf } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
@@ -36,7 +37,7 @@ export function trafficBytes(config: CoordinatorConfig, plan: Plan): number {
   });
   // The last step of an island's turn sends them as floats.
   const whole = config.train.islands ? wholeValues(model, plan) : [];
-  const wholeBytes = whole.reduce((sum, passage) => sum + bytesOf(passage), 0);
+  const wholeBytes = totalOf(whole, bytesOf);
   return activation + gradient + slice + Math.max(values, wholeBytes);
 }
 
@@ -69,7 +70,7 @@ export function reportProblem(
     const slices = Object.hasOwn(replicated, key) ? replicated[key] : undefined;
     if (digests?.length !== slices)
       return `the report has ${digests?.length ?? 'no'} digests of shard ${key}, of which ${slices ?? 'none'} are due`;
-    if (Number(sumSquares) !== Number.POSITIVE_INFINITY && Number(sumSquares) > (range[1] - range[0]) * LARGEST_FLOAT32)
+    if (Number(sumSquares) !== Number.POSITIVE_INFINITY && Number(sumSquares) > countIn(range) * LARGEST_FLOAT32)
       return `the report says ${sumSquares} for the squares of shard ${key}, more than they can sum to`;
   }
   const { length: told } = report.sent ?? [];
@@ -92,7 +93,7 @@ export function differInSquares(one: Squares, other: Squares, elements: number):
 
 /** Nobody can come to this sum of squares by adding up slices with these norms (the triangle inequality). */
 export function breaksSquares(said: Squares, norms: readonly number[], elements: number): boolean {
-  const sum = norms.reduce((all, norm) => all + norm, 0);
+  const sum = total(norms);
   const least = Math.max(0, ...norms.map((norm) => 2 * norm - sum));
   const squares = Number(said);
   const slack = elements * LEAST_NORMAL;

@@ -3,12 +3,13 @@
  * the replica that the plan names), and the one whose last shard came in is the newest from then on. A checkpoint is keyed by
  * (epoch, step), so an upload of an abandoned plan can never complete another one's.
  */
-import { got, type PeerId } from '../base.ts';
+import { countIn, got, type PeerId, totalOf } from '../base.ts';
 import type { PeerMessage } from '../messages/messages.ts';
 import { keepersOf, type Plan, type Shard } from '../plan/plan.ts';
 import { FLOAT_BYTES, savedKinds } from '../plan/stateKinds.ts';
 import { uploaderOf, uploadsOf } from '../plan/uploader.ts';
 import type { LossScale } from '../precision.ts';
+import { undoableFrom } from './audits.ts';
 import {
   contested,
   excusedIn,
@@ -22,7 +23,14 @@ import {
 import { allowedFor, allowedMs, DEADLINES, longestUploadMs, withSeen } from './deadlines.ts';
 import type { CoordinatorConfig, CoordinatorEvent } from './events.ts';
 import { isIdle, withWork } from './progress.ts';
-import { type PendingCheckpoint, type PlanInForce, planInForce, shardKey, type Watched } from './state.ts';
+import {
+  type CoordinatorState,
+  type PendingCheckpoint,
+  type PlanInForce,
+  planInForce,
+  shardKey,
+  type Watched,
+} from './state.ts';
 import { unsavedLimit } from './stepsAhead.ts';
 import { living } from './successor.ts';
 import { change, donorOf, log, type Transition } from './transition.ts';
@@ -116,7 +124,7 @@ function latestUpload(
   peer: PeerId,
   allowed: number,
 ): number {
-  const elements = uploadsOf(plan, peer, excused).reduce((sum, { range: [from, to] }) => sum + to - from, 0);
+  const elements = totalOf(uploadsOf(plan, peer, excused), ({ range }) => countIn(range));
   return askedAt + allowed + longestUploadMs(elements * savedKinds(train.islands, islands).length * FLOAT_BYTES);
 }
 
@@ -218,6 +226,7 @@ function store(transition: Transition, whole: PendingCheckpoint): void {
       shards.map(({ range }) => ({ block, range, hash: got(known, shardKey(block, range)) })),
     ),
     lossScale,
+    ...undoable(state),
   });
   if (state.config.own !== undefined) {
     replace(transition, whole, { ...whole, isOwnWhole: true });
@@ -225,6 +234,11 @@ function store(transition: Transition, whole: PendingCheckpoint): void {
   }
   log(transition, 'info', `Checkpoint ${step} is stored.`);
   checkpointStored(transition, step, lossScale);
+}
+
+function undoable({ audits, config }: CoordinatorState): { undoableFrom?: number } {
+  const from = audits && config.audit ? undoableFrom(audits, config.audit.share) : Infinity;
+  return from < Infinity ? { undoableFrom: from } : {};
 }
 
 /** It is the newest one from now on. */

@@ -16,7 +16,7 @@ import { filledAfter } from './filling.ts';
 import { boundary, checkpointDue, planOn, tryAgain } from './planInForce.ts';
 import { lackingAfter, leftBehind, staleOf, withStale } from './replicas.ts';
 import { type Evaluating, keeperKey, membersOf, shardKey, type Training } from './state.ts';
-import { countedIn, countedOf, tookIn, turnOf } from './stepsAhead.ts';
+import { countedIn, countedOf, tokensOf, tookIn, turnOf } from './stepsAhead.ts';
 import { offerOf } from './successor.ts';
 import { clipScale, reportersOf, type Tally, tally } from './tally.ts';
 import { change, donorOf, forgive, log, send, sendAbandon, type Transition } from './transition.ts';
@@ -102,7 +102,7 @@ function commit(transition: Transition, phase: Training, sums: Extract<Tally, { 
   const { config, donors, newestSteps, unsaved, lossScale } = transition.state;
   const { loss, gradientNorm, bytesDirect, bytesRelayed } = sums;
   const { plan, epoch } = inForce;
-  const tokens = countedOf(transition.state, step);
+  const tokens = tokensOf(transition.state, step);
   const ledger = stepLedger(plan, config.layers, (samples) => countedIn(transition.state, step, samples));
   const tookMs = transition.now - startedAt;
   const seconds = tookMs / 1000;

@@ -48,7 +48,7 @@ export interface CoordinatorConfig extends OwnIslands {
   readonly checkpointEverySteps: number;
   /**
    * Held-out loss over `windows` windows of T positions, before step 0, after every so many steps and at the end. `counted`:
-   * how many of their rows count; absent: all.
+   * what it is a mean over: those of their rows that count, or their preference pairs; absent: all rows.
    */
   readonly evaluation: { readonly everySteps: number; readonly windows: number; readonly counted?: number } | null;
   /** Of a run on examples: how many rows of each window count, and in which order windows come. Absent: every row of a step. */
@@ -418,6 +418,8 @@ export type Effect =
       readonly shards: readonly StoredShard[];
       /** What the step after it begins with; null where the run does not ask for f16. */
       readonly lossScale: LossScale | null;
+      /** An audit may undo steps from here on; absent: none can. */
+      readonly undoableFrom?: number;
     }
   /** Commits and ledger of steps ≥ `toStep`, and evaluations of more than `toStep` steps, never happened. */
   | { readonly type: 'rollBack'; readonly toStep: number; readonly atStep: number; readonly reason: string }
@@ -470,7 +472,7 @@ export type Effect =
       readonly losses: ReportMessage['losses'];
       /** The member's adapter is of a kind whose honest differences are known. */
       readonly isMeasured: boolean;
-      /** Rows of the step that count. */
+      /** Rows of the step that count, or its preference pairs. */
       readonly counted: number;
     }
   /** Its credit is void, and the run is to be sent back to the newest checkpoint at or before `firstStep`. */

@@ -3,7 +3,7 @@
  * steps sends a part, and who was sent all of it counts from the first step on that it reports as its primary does. No
  * step begins before they have done the one before: nobody is more than a step ahead of them. Rules RE in SPEC.md.
  */
-import type { PeerId } from '../base.ts';
+import { countIn, type PeerId, totalOf } from '../base.ts';
 import { plannedBytes } from '../memory/memory.ts';
 import type { ReportMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
@@ -35,7 +35,7 @@ export function fillingOf(
   // The state of an island changes its name where another's turn begins.
   if (train.islands) return null;
   const late = lateCopies(before, after);
-  const elements = late.reduce((sum, { range: [from, to] }) => sum + to - from, 0);
+  const elements = totalOf(late, ({ range }) => countIn(range));
   const bytes = FLOAT_BYTES * stateKinds(undefined).length * elements;
   return bytes <= lateBytes ? null : { late, sent: 0, lastStep: null };
 }
@@ -49,7 +49,7 @@ export function planAhead({ config, donors }: CoordinatorState, before: Plan, ne
   if (train.islands) return null;
   const model = acceptedModel(config);
   const moved = transfers(model, stateKinds(undefined), before, next, compute === 'f16');
-  const elements = moved.reduce((sum, { from, to, range }) => sum + (from === to ? 0 : range[1] - range[0]), 0);
+  const elements = totalOf(moved, ({ from, to, range }) => (from === to ? 0 : countIn(range)));
   if (FLOAT_BYTES * elements <= lateBytes) return null;
   const bytes = (plan: Plan, peer: PeerId): number =>
     plannedBytes(model, plan, peer, { sequence: batch.sequence, wire, ...(compute ? { compute } : {}) });

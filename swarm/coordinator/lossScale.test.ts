@@ -150,6 +150,17 @@ it('[CO6] [LE1] a step of examples is a mean over its rows that count, which sta
   expect(state().loss).toBeCloseTo(planMicroBatches(state()) / sumOf(0), 12);
 });
 
+it('[CO6] [LE1] a step of preference pairs is a mean over them; its tokens are the rows that count', () => {
+  const examples = { counted: [3, 1, 4, 1, 5, 9, 2], order: { type: 'sequential' } as const };
+  const adapter = { rank: 1, alpha: 1, targets: ['c_attn'], rslora: false, beta: 0.1 };
+  const { batch } = rehearsalTerms({}).config;
+  const { says, state } = alone('f32', { examples, batch: { ...batch, adapter } });
+  expect(starts(says(1, 0, 16, 1))).toEqual([{ type: 'start', epoch: 1, step: 1, counted: batch.samples }]);
+  const tokens = Array.from({ length: batch.samples }, (_, i) => examples.counted[i % 7] ?? 0);
+  expect(state().newestSteps.at(-1)?.tokens).toBe(tokens.reduce((a, b) => a + b));
+  expect(state().loss).toBeCloseTo(planMicroBatches(state()) / batch.samples, 12);
+});
+
 const planMicroBatches = ({ phase }: CoordinatorState): number =>
   'inForce' in phase ? phase.inForce.plan.microBatches.length : 0;
 

@@ -1,5 +1,5 @@
 /** What the pages show of a run: a pure view of the coordinator's state, the same for donors and operator. */
-import { assertNever, type PeerId } from '../base.ts';
+import { assertNever, type PeerId, totalOf } from '../base.ts';
 import { isRecorded, roundEnd, roundSoFar } from '../islands/rounds.ts';
 import type { Snapshot } from '../messages/snapshot.ts';
 import { peers } from '../plan/plan.ts';
@@ -47,7 +47,7 @@ function stepsShown(state: CoordinatorState, now: number): number {
   const { config, committedSteps, newestSteps } = state;
   const { budget } = config.train;
   if (!budget || config.steps !== config.train.steps) return config.steps;
-  const seconds = newestSteps.reduce((sum, step) => sum + step.seconds, 0);
+  const seconds = totalOf(newestSteps, (step) => step.seconds);
   const left = budget.seconds - usedMsAt(state, now) / 1_000;
   return committedSteps + Math.max(1, Math.ceil(seconds > 0 ? (left * newestSteps.length) / seconds : left));
 }
@@ -119,8 +119,8 @@ function tokensPerSecond({ phase, newestSteps }: CoordinatorState, now: number):
   if (!HAS_PACE.has(phase.name)) return null;
   const slowest = Math.max(0, ...newestSteps.map(({ seconds }) => seconds));
   const elapsed = phase.name === 'training' ? (now - phase.startedAt) / 1000 : 0;
-  const seconds = newestSteps.reduce((sum, step) => sum + step.seconds, 0) + Math.max(0, elapsed - slowest);
-  const tokens = newestSteps.reduce((sum, step) => sum + step.tokens, 0);
+  const seconds = totalOf(newestSteps, (step) => step.seconds) + Math.max(0, elapsed - slowest);
+  const tokens = totalOf(newestSteps, (step) => step.tokens);
   // Before the first step of a plan, or of a round, nothing is known.
   return tokens > 0 && seconds > 0 ? tokens / seconds : null;
 }

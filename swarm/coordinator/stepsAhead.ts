@@ -34,9 +34,15 @@ export function countedIn(state: CoordinatorState, step: number, [from, to]: Ran
   return countedRows(examples?.counted ?? null, order, [first + from, first + to], batch.sequence);
 }
 
-/** What a step's loss is a mean over. */
-export const countedOf = (state: CoordinatorState, step: number): number =>
+/** All of a step's rows that count. */
+export const tokensOf = (state: CoordinatorState, step: number): number =>
   countedIn(state, step, [0, state.config.batch.samples]);
+
+/** What a step's loss is a mean over: its rows that count, or its preference pairs. */
+export function countedOf(state: CoordinatorState, step: number): number {
+  const { samples, adapter } = state.config.batch;
+  return adapter?.beta === undefined ? tokensOf(state, step) : samples;
+}
 
 /** Of how many meetings what came of them is in the values of the step in progress; nothing where rounds wait for it. */
 export function tookIn(state: CoordinatorState, step: number) {

@@ -2,7 +2,7 @@
  * What a step adds up to: which reports it needs, and the sums over all of them. Every sum has
  * a fixed order (micro-batch ids, then blocks and shards as the plan lists them), never that of arrival.
  */
-import { at, type PeerId } from '../base.ts';
+import { at, countIn, type PeerId } from '../base.ts';
 import type { EvaluatedMessage, ReportMessage } from '../messages/messages.ts';
 import type { Model } from '../model/model.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
@@ -100,7 +100,7 @@ export function tally(
       }
       for (const replica of current) {
         const word = said(replica);
-        if (word && own && agrees(replica) && differInSquares(own.sumSquares, word.sumSquares, range[1] - range[0]))
+        if (word && own && agrees(replica) && differInSquares(own.sumSquares, word.sumSquares, countIn(range)))
           differing.push({ key, replica });
       }
     }

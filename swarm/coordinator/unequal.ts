@@ -3,7 +3,7 @@
  * whom. It is forgiven once; the second time what these two send each other goes through the server, and who then says
  * another digest than went by is refused. So it is with the sum of their squares. Rules RE in SPEC.md.
  */
-import type { PeerId } from '../base.ts';
+import { countIn, type PeerId } from '../base.ts';
 import type { ReportMessage } from '../messages/messages.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import { keepersOf } from '../plan/plan.ts';
@@ -152,9 +152,7 @@ export function areSquaresSettled(
     const norms = holderNorms(slices, transition.state.relayedSlices, step);
     const liar = keepersOf(shard).find((keeper) => {
       const word = said(keeper);
-      return (
-        word !== undefined && norms !== null && breaksSquares(word.sumSquares, norms, shard.range[1] - shard.range[0])
-      );
+      return word !== undefined && norms !== null && breaksSquares(word.sumSquares, norms, countIn(shard.range));
     });
     if (liar === undefined) continue;
     const why = `the slices of ${key} that went by cannot have the squares that it says`;

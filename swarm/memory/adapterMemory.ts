@@ -12,6 +12,17 @@ import { type BufferSpec, storage, storageInParts } from './bufferSpec.ts';
 /** Names of where the B's of a row lie side by side, and their gradient. */
 export const ADAPTER = { b: 'adapter/b', gradient: 'adapter/gradient' } as const;
 
+/** Names of which rows have the adapter, of preference pairs (1, else 0), and what each row's gradient counts in its pair's. */
+export const PAIRS = { adapted: 'pairs/adapted', weights: 'pairs/weights' } as const;
+
+/** Of a stage that trains on preference pairs, for each row of its largest micro-batch. */
+export const pairBuffers = (
+  { beta }: Pick<Model, 'beta'>,
+  { last }: Pick<Program, 'last'>,
+  rows: number,
+): BufferSpec[] =>
+  beta === undefined ? [] : [storage(PAIRS.adapted, rows), ...(last ? [storage(PAIRS.weights, rows)] : [])];
+
 /** The buffers of what stands in a stage, of which kernels bind so many elements at once. */
 export const standingBuffers = (model: Model, layers: Range, bound: number, compute: Compute): BufferSpec[] =>
   standingOfStage(model, layers).flatMap((use) =>

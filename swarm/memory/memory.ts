@@ -6,7 +6,7 @@
  * the gradients of a layer's activations; what a stage hands on, unless another stage of the same peer takes it or layers are
  * gathered. The sums of a weight gradient's slices lie where the product's input gradient is written next, and take none.
  */
-import { got, overlap, type PeerId, type Range } from '../base.ts';
+import { countIn, got, overlap, type PeerId, type Range, totalOf } from '../base.ts';
 import { packetBytes } from '../islands/packet.ts';
 import { type Arena, arena, arenaOfUse, SLICE_ELEMENTS, slices } from '../model/layout.ts';
 import { matricesOf, updatedParts } from '../model/matrices.ts';
@@ -51,7 +51,7 @@ import {
   WIRE_ENCODINGS,
   type WireEncoding,
 } from '../wire.ts';
-import { adapterBuffers, standingBuffers } from './adapterMemory.ts';
+import { adapterBuffers, pairBuffers, standingBuffers } from './adapterMemory.ts';
 import { type BufferSpec, PASSES, readback, storage, storageInParts } from './bufferSpec.ts';
 
 /** What counts the passes of the shards of a peer with one stage: a buffer of four, and a word of each of three readings. */
@@ -128,7 +128,7 @@ export function stageBuffers(model: Model, size: StageSize): BufferSpec[] {
     largestSlice,
   );
   for (let slot = 0; slot < slots; slot++) specs.push(...slotBuffers(work, slotName(slot), rows, keep));
-  specs.push(...sharedBuffers(work, size));
+  specs.push(...sharedBuffers(work, size), ...pairBuffers(model, work, rows));
   specs.push(...wireBuffers(work, { stream: rows * model.width, largestPiece, wires: size.wires, compute }));
   if (size.stateWire)
     specs.push(storage(CODEC_FLOATS, largestSlice), storage(CODEC_CODES, packedWords(size.stateWire, largestSlice)));
@@ -276,7 +276,7 @@ export function stagesOfPeer(
   inFlight = planSlots(plan, stepSchedule(plan)),
 ): Map<number, StageSize> {
   const wires = wiresOf(plan, peer, wire);
-  const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
+  const sizes = new Map(plan.microBatches.map(({ id, samples }) => [id, countIn(samples)]));
   const found = new Map<number, StageSize>();
   const isIn = ({ members }: Plan['stages'][number]): boolean => members.some((member) => member.peer === peer);
   const hasSeveral = plan.stages.filter(isIn).length > 1;
@@ -385,7 +385,7 @@ export function predictedBytes(
   const specs = [...stagesOfPeer(plan, peer, sequence, wire, compute).values()].flatMap((size) =>
     stageBuffers(model, size),
   );
-  return [...specs, ...shardBuffers(model, plan, peer, undefined, compute)].reduce((sum, { bytes }) => sum + bytes, 0);
+  return totalOf([...specs, ...shardBuffers(model, plan, peer, undefined, compute)], ({ bytes }) => bytes);
 }
 
 /**
@@ -556,7 +556,7 @@ export function shardBuffers(
     if (order.length > 1 && !isGathered) own.push(part('incoming'));
     return own;
   });
-  const largest = Math.max(...work.map(({ range }) => range[1] - range[0]));
+  const largest = Math.max(...work.map(({ range }) => countIn(range)));
   const most = work.reduce(
     (so, { block: name, range, isGathered }) =>
       isGathered ? Math.max(so, arena(block(model, name), [range], compute).floats) : so,

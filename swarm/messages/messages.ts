@@ -317,7 +317,7 @@ export const serverMessageSchema = z.discriminatedUnion('type', [
     step: count,
     /** What the step's gradients are multiplied with; absent: 1. */
     lossScale: z.number().min(1).optional(),
-    /** How many rows of the step count in its loss; absent: all B·T. */
+    /** What the step's loss is a mean over: its rows that count, or its preference pairs; absent: all B·T rows. */
     counted: count.min(1).optional(),
     /** Of what replicas get beside the plan's steps, in the list's order: from which to before which. Absent: nothing. */
     copies: z.tuple([count, count]).optional(),

@@ -79,6 +79,15 @@ export const snapshotSchema = z.object({
   links: z.array(linkReportSchema.extend({ from: peer })).optional(),
   /** TURN servers that gave so many donors no address; for the operator. Absent: none. */
   turnErrors: z.array(turnErrorSchema.extend({ donors: count })).optional(),
+  /** What holds up a step of the plan in force (planner/limits.ts); for the operator. Absent: its donors have not measured enough. */
+  limit: z
+    .object({
+      epoch: count,
+      kind: z.enum(['compute', 'line', 'parts', 'exchange', 'copies']),
+      peers: z.array(peer),
+      gain: z.number(),
+    })
+    .optional(),
   /** Under `--schedule auto`: why the plan in force is as it is, and how its prediction holds; for the operator. */
   planning: z
     .object({

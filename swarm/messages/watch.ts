@@ -110,7 +110,7 @@ const peerFactsSchema = z.object({
 });
 export type PeerFacts = z.infer<typeof peerFactsSchema>;
 
-const planInForceSchema = z.object({
+export const planInForceSchema = z.object({
   epoch: count,
   reason: z.string(),
   schedule: z.string(),

@@ -3,12 +3,17 @@ import { invariant } from '../base.ts';
 import { type Adapter, adapterModel } from './adapter.ts';
 import { modelFromConfig } from './families.ts';
 import { initialValues } from './initialValues.ts';
-import { blocksOfStage, standingOfStage } from './model.ts';
+import { blocksOfStage, type Model, standingOfStage } from './model.ts';
+import { program } from './program.ts';
 
-function adapted(config: object, adapter: Partial<Adapter>) {
+function modelOf(config: object): Model {
   const base = modelFromConfig({ ...config });
   invariant(base.ok, 'a valid model');
-  return adapterModel(base.value, { rank: 2, alpha: 6, targets: [], rslora: false, ...adapter });
+  return base.value;
+}
+
+function adapted(config: object, adapter: Partial<Adapter>) {
+  return adapterModel(modelOf(config), { rank: 2, alpha: 6, targets: [], rslora: false, ...adapter });
 }
 
 const LLAMA = {
@@ -66,4 +71,31 @@ test.each([['wte'], ['q_proj'], ['ln_1'], ['attn']])('a target that is no linear
     ok: false,
     reason: `targets: the model has no linear module ${target}, only c_attn, c_proj, c_fc, lm_head`,
   });
+});
+
+/** Rows of the first layer, and of the head, whose input's gradient nobody reads. */
+const UNREAD = [
+  ['q_proj', ['rmsNorm', 'linear'], []],
+  ['down_proj', ['rmsNorm', 'linear', 'rotary', 'attention', 'linear', 'rmsNorm', 'linear', 'gated', 'linear'], []],
+  [
+    'lm_head',
+    ['rmsNorm', 'linear', 'rotary', 'attention', 'linear', 'rmsNorm', 'linear', 'gated', 'linear'],
+    ['rmsNorm', 'linear'],
+  ],
+] as const;
+
+test.each(UNREAD)('below the lowest %s no gradient is read, above it each one', (target, layer, head) => {
+  const found = adapted(LLAMA, { targets: [target] });
+  invariant(found.ok, 'a valid adapter');
+  const first = program(found.value, [0, 2], { recompute: [0] });
+  const unread = [...first.body, ...first.head, ...first.loss].filter((step) => !step.hasTrainedBelow);
+  const of = (block: string) => unread.filter(({ scope }) => scope === block).map(({ operation }) => operation.op);
+  expect([of('embedding'), of('layer.0'), of('head')]).toEqual([['embed'], layer, head]);
+  expect(of('layer.1')).toEqual(target === 'lm_head' ? layer : []);
+  // A later stage hands its input's gradient on, and where nothing stands everything is trained.
+  const later = program(found.value, [1, 2]);
+  const whole = program(modelOf(LLAMA), [0, 2]);
+  for (const { body, head: ending, loss } of [later, whole])
+    for (const step of [...body, ...ending, ...loss])
+      expect(step.hasTrainedBelow, step.y ?? '').toBe(step.operation.op !== 'embed');
 });

@@ -8,7 +8,7 @@
  * stand beside them (`Model.standing`). Whatever keeps, cuts, moves or updates state reads the blocks and so has the
  * adapter alone.
  */
-import { type Result, refusal, success } from '../base.ts';
+import { given, type Result, refusal, success } from '../base.ts';
 import {
   type Block,
   type BlockName,
@@ -29,6 +29,8 @@ export interface Adapter {
   readonly rslora: boolean;
   /** How donors keep what stands; absent: as floats. */
   readonly base?: PackedBase;
+  /** `Model.beta`; absent: it is trained on no preference pairs. */
+  readonly beta?: number;
 }
 
 type Linear = Extract<Operation, { op: 'linear' }>;
@@ -39,15 +41,11 @@ const HEAD = 'lm_head';
 /** The model of which the adapter alone is trained. A refusal begins with `targets`. */
 export function adapterModel(model: Model, adapter: Adapter): Result<Model> {
   const targets = new Set(adapter.targets);
-  const lists: readonly (readonly [BlockName, readonly Operation[]])[] = [
-    ...Array.from({ length: model.layers }, (_, index) => [layerBlock(index), model.layer(index)] as const),
-    ['head', model.head],
-  ];
-  const modules = lists.flatMap(([name, rows]) => rows.flatMap((row) => modulesOf(row, model, name)));
-  const known = new Set(modules.map(lastPart));
+  const lists = rowsOf(model);
+  const known = adapterTargets(model);
   for (const target of targets)
-    if (!known.has(target))
-      return refusal(`targets: the model has no linear module ${target}, only ${[...known].join(', ')}`);
+    if (!known.includes(target))
+      return refusal(`targets: the model has no linear module ${target}, only ${known.join(', ')}`);
   if (targets.size === 0) return refusal('targets must name a linear module');
   const elements = new Map(
     model.blocks.flatMap(({ tensors }) => tensors.map((one) => [one.name, one.elements] as const)),
@@ -66,10 +64,21 @@ export function adapterModel(model: Model, adapter: Adapter): Result<Model> {
     blocks,
     standing: model.blocks,
     ...(adapter.base && { base: adapter.base }),
+    ...given({ beta: adapter.beta }),
     layer: (index) => adapted(layerBlock(index), model.layer(index)),
     head: adapted('head', model.head),
   });
 }
+
+const rowsOf = (model: Model): readonly (readonly [BlockName, readonly Operation[]])[] => [
+  ...Array.from({ length: model.layers }, (_, index) => [layerBlock(index), model.layer(index)] as const),
+  ['head', model.head],
+];
+
+/** What the targets of an adapter may be, in the model's order. */
+export const adapterTargets = (model: Model): string[] => [
+  ...new Set(rowsOf(model).flatMap(([name, rows]) => rows.flatMap((row) => modulesOf(row, model, name)).map(lastPart))),
+];
 
 const lastPart = (module: string): string => module.slice(module.lastIndexOf('.') + 1);
 

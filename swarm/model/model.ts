@@ -195,6 +195,8 @@ export interface Model extends ModelRows {
   readonly standing?: readonly Block[];
   /** How matrices that stand are kept where computing is in float32; absent: as floats. */
   readonly base?: PackedBase;
+  /** β of DPO: a window has a preference pair, in its second half without adapters; absent: each row has its own loss. */
+  readonly beta?: number;
 }
 
 /** The id of which the embedding's row gets no gradient from the input; from a tied head it does. */

@@ -18,7 +18,7 @@
  * Places: gradients that are never there at once lie in one place, and so do what leaves a stage's layers and the
  * gradient of its stream, where both are handed on.
  */
-import { invariant, type Range } from '../base.ts';
+import { at, invariant, type Range } from '../base.ts';
 import { type Compute, ELEMENT_BYTES } from '../precision.ts';
 import { alignmentOf } from './layout.ts';
 import { type BlockName, layerBlock, type Model, type Operation } from './model.ts';
@@ -50,6 +50,8 @@ export interface Step {
   readonly dy: string | null;
   /** True where dx was written before in this backward: add, do not set. */
   readonly accumulate: boolean;
+  /** False where nothing that is trained lies below x: nobody reads dx, and it is not made. */
+  readonly hasTrainedBelow: boolean;
   /** Set where x came out of a GELU: dx is then the gradient of the value before it. */
   readonly xBeforeGelu: string | null;
 }
@@ -177,8 +179,28 @@ function besideOf(operation: Operation, y: string): [name: string, width: number
 /** Whether an activation of this name is computed again, and has one place for all slots. */
 export const isAgain = (name: string): boolean => name.startsWith(`${AGAIN}/`);
 
-/** One list of rows with full names. `x` is what came before; gradients along residuals share a buffer. */
-function bind(scope: BlockName, rows: readonly Operation[], incoming: string, isRecomputed = false): Step[] {
+/** Those of a block's activations in which anything is that is trained: in them or below. `isIn`: of the block's input. */
+function aboveTrained(rows: readonly Operation[], isIn: boolean): ReadonlySet<string> {
+  const found = new Set<string>(isIn ? ['x'] : []);
+  for (const row of rows) {
+    const inputs = [input(row), residualOf(row)];
+    const y = output(row);
+    if (y !== null && (isIn || lowWidth(row) > 0 || inputs.some((name) => name !== null && found.has(name))))
+      found.add(y);
+  }
+  return found;
+}
+
+interface Bound {
+  /** What came before, `x` of the rows. */
+  readonly incoming: string;
+  /** By `aboveTrained`. */
+  readonly trained: ReadonlySet<string>;
+  readonly isRecomputed?: boolean;
+}
+
+/** One list of rows with full names. Gradients along residuals share a buffer. */
+function bind(scope: BlockName, rows: readonly Operation[], { incoming, trained, isRecomputed }: Bound): Step[] {
   const outgoing = rows.at(-1);
   const left = outgoing === undefined ? null : output(outgoing);
   const local = (name: string): string => {
@@ -218,6 +240,7 @@ function bind(scope: BlockName, rows: readonly Operation[], incoming: string, is
       dx,
       dy: y === null ? null : gradient(y),
       accumulate,
+      hasTrainedBelow: x !== null && trained.has(x),
       xBeforeGelu: x === null ? null : (gelus.get(x) ?? null),
     };
   });
@@ -250,8 +273,11 @@ export function program(model: Model, layers: Range, options: ProgramOptions = {
   const runRows = recompute.length > 0 ? runRowsOf(model, samples * sequence, compute, runBytes) : 0;
   const inRuns = new Map<string, number>();
   let stream = INPUT;
+  // The stage before may train what it makes; where nothing stands, all is trained.
+  let isTrained = !first || model.standing === undefined;
   const append = (scope: BlockName, rows: readonly Operation[], isRecomputed = false): void => {
-    const steps = bind(scope, rows, stream, isRecomputed);
+    const trained = aboveTrained(rows, isTrained);
+    const steps = bind(scope, rows, { incoming: stream, trained, isRecomputed });
     body.push(...steps);
     const end = runRows > 0 && isLayer(scope) ? steps.slice(steps.length - endOf(rows).length) : [];
     const whole = steps.slice(0, steps.length - end.length);
@@ -268,11 +294,13 @@ export function program(model: Model, layers: Range, options: ProgramOptions = {
     const written = steps.at(-1)?.y;
     invariant(written, `${scope} leaves no stream`);
     stream = written;
+    isTrained = trained.has(output(at(rows, rows.length - 1)) ?? '');
   };
   if (first) append('embedding', model.embedding);
   for (let index = layers[0]; index < layers[1]; index++)
     append(layerBlock(index), model.layer(index), recompute.includes(index));
-  const ending = last ? bind('head', model.head, stream) : [];
+  const trained = aboveTrained(model.head, isTrained);
+  const ending = last ? bind('head', model.head, { incoming: stream, trained }) : [];
   const product = last ? ending.findIndex(({ y }) => y !== null && y === ending.at(-1)?.x) : 0;
   invariant(product >= 0, 'a head makes logits and ends with their loss');
   const [head, loss] = [ending.slice(0, product), ending.slice(product)];

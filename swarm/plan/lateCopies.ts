@@ -3,7 +3,7 @@
  * beside its own work, as it stands before that step, and their keepers add every step's gradients from the first one on,
  * so that what they were sent stays current. Both ends compute the same list from the two plans. Rules RE in SPEC.md.
  */
-import { overlap, type PeerId, type Range, total } from '../base.ts';
+import { countIn, overlap, type PeerId, type Range, total } from '../base.ts';
 import { pieces } from '../model/layout.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import { holdings, type Transfer, without } from './handover.ts';
@@ -38,7 +38,7 @@ export function lateCopies(before: Plan, after: Plan): LateCopy[] {
         .filter((to) => {
           const own = had.filter((shard) => keepersOf(shard).includes(to));
           const elements = own.map((shard) => overlap(shard.range, range) ?? [0, 0]).map(([start, end]) => end - start);
-          return total(elements) < range[1] - range[0];
+          return total(elements) < countIn(range);
         })
         .map((to) => ({ from, to, block, range })),
     );

@@ -2,7 +2,7 @@
  * The ledger: who carried which tokens. Each token of a step is counted once, shared out over the layers it went
  * through; the ledger is also the donors' credit. Rules CO in SPEC.md.
  */
-import { addToKey, got, type PeerId, type Range, totalOf } from '../base.ts';
+import { addToKey, countIn, got, type PeerId, type Range, totalOf } from '../base.ts';
 import type { Plan } from './plan.ts';
 
 export interface LedgerEntry {
@@ -21,7 +21,7 @@ export function stepLedger(plan: Plan, layers: number, countedIn: (samples: Rang
   for (const { layers: range, members } of plan.stages) {
     for (const { peer, microBatches } of members) {
       const counted = totalOf(microBatches, (id) => got(counts, id));
-      addToKey(layerTokens, peer, counted * (range[1] - range[0]));
+      addToKey(layerTokens, peer, counted * countIn(range));
     }
   }
   return [...layerTokens].map(([peer, tokens]) => ({ peer, tokens: tokens / layers }));

@@ -4,7 +4,7 @@
  * 2k + 1 on (k·p/f + p − 1 − s) mod p, and each block of p micro-batches gives every pipeline p/2f of them, in order. The
  * other schedules run on any table. See SPEC.md, SC13 and SC14.
  */
-import type { PeerId } from '../base.ts';
+import { arrayOf, at, type PeerId } from '../base.ts';
 
 /** What of a plan says who owns what. */
 interface Owners {
@@ -35,10 +35,28 @@ export const pipelineOf = (peerCount: number, pairs: number, place: number): num
   Math.floor(((place % peerCount) * 2 * pairs) / peerCount);
 
 /** Who, as a number, has a stage in one of chimera's pipelines. */
-export function seatOf(peerCount: number, pairs: number, pipeline: number, stage: number): number {
+function seatOf(peerCount: number, pairs: number, pipeline: number, stage: number): number {
   const first = (Math.floor(pipeline / 2) * peerCount) / pairs;
   return (first + (pipeline % 2 === 0 ? stage : peerCount - 1 - stage)) % peerCount;
 }
+
+export const DEFAULT_PAIRS = 1;
+
+/** Who has each stage, with which micro-batches: of chimera, or of a schedule that loops over the peers. */
+export const ownedCrews = <Batch>(
+  peers: readonly PeerId[],
+  stages: number,
+  microBatches: readonly Batch[],
+  { schedule, pairs = DEFAULT_PAIRS }: { readonly schedule?: string; readonly pairs?: number },
+): { readonly peer: PeerId; readonly carried: readonly Batch[] }[][] =>
+  arrayOf(stages, (stage) => {
+    const count = peers.length;
+    if (schedule !== 'chimera') return [{ peer: at(peers, stage % count), carried: microBatches }];
+    return arrayOf(2 * pairs, (pipeline) => ({
+      peer: at(peers, seatOf(count, pairs, pipeline, stage)),
+      carried: microBatches.filter((_, place) => pipelineOf(count, pairs, place) === pipeline),
+    }));
+  });
 
 /** Why interleaved cannot run on this table, in words, or null. */
 export function interleavedProblem({ stages, microBatches }: Owners): string | null {

@@ -4,7 +4,7 @@
  * need not compute with it. `problems` is the one validator. See SPEC.md, rules PL.
  */
 import { z } from 'zod';
-import { at, invariant, type PeerId, peerId, type Range, totalOf } from '../base.ts';
+import { at, countIn, invariant, type PeerId, peerId, type Range, totalOf } from '../base.ts';
 import { count, range } from '../fields.ts';
 import { type BlockName, type BlockUse, blocksOfStage, type Model } from '../model/model.ts';
 import { type Islands, MOST_ISLANDS } from '../run/runFile.ts';
@@ -318,7 +318,7 @@ function idProblems(ids: readonly number[]): Problem[] {
 }
 
 function stageProblems(plan: Plan, { layers, members }: PlanStage, stage: number): Problem[] {
-  const size = new Map(plan.microBatches.map(({ id, samples }) => [id, samples[1] - samples[0]]));
+  const size = new Map(plan.microBatches.map(({ id, samples }) => [id, countIn(samples)]));
   const found: Problem[] = [];
   const report = (rule: Problem['rule'], text: string) => found.push({ rule, text });
   for (const peer of doubles(members.map((member) => member.peer)))

@@ -13,7 +13,7 @@
  * hundredth that the formula is off may be worth a whole step.
  */
 
-import { arrayOf, at, float, int, type Random, seededRandom, totalOf } from '../base.ts';
+import { arrayOf, at, countIn, float, int, type Random, seededRandom, totalOf } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import { OWNERS, publishedBytes, saidBytes } from '../islands/ownerShares.ts';
 import { blocksOfStage, type Model, parameters } from '../model/model.ts';
@@ -96,7 +96,7 @@ export const rateBothWays = ({ upload, download }: PlannedPeer): number => Math.
 /** Elements of a layer, and those that a stage of layers computes with. */
 const layerElements = ({ blocks }: Model): number => blocks.find(({ name }) => name === 'layer.0')?.elements ?? 1;
 export const stageElements = ({ model }: ClusterCosts, layers: readonly [number, number]): number =>
-  blocksOfStage(model, layers).reduce((sum, { ranges }) => ranges.reduce((own, [from, to]) => own + to - from, sum), 0);
+  totalOf(blocksOfStage(model, layers), ({ ranges }) => totalOf(ranges, countIn));
 
 /** Moves that are tried for each donor and each stage of a pipeline of the mean; of who has room for the model alone they count less. */
 const [TRIES_STAGE, MOST_TRIES_EACH, ALONE_TRIES] = [1_750, 28_000, 750];
@@ -162,7 +162,7 @@ function annealed(
   const weighedBy = (weigh: Weigh): Weigh => {
     for (const [index, places] of chains.entries())
       worth[index] = index === last || places.length === 0 ? 0 : weigh(places);
-    total = worth.reduce((sum, own) => sum + own, 0);
+    total = totalOf(worth, (own) => own);
     return weigh;
   };
   let weigh = weighedBy(scale.about);

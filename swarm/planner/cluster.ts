@@ -94,7 +94,7 @@ export interface ClusterPeer extends Omit<ReadPeer, 'line'> {
   line?: SharedBy;
 }
 /** A line that so many peers share, by its name. */
-export interface SharedBy {
+interface SharedBy {
   readonly name: string;
   readonly sharers: number;
   /** Caps of the peer's own, which hold behind the router too; null: none. */

@@ -7,7 +7,7 @@ import { formatAction } from '../schedule/action.ts';
 import { parseCluster } from './cluster.ts';
 import { clusterCosts } from './clusterCosts.ts';
 import { planCluster } from './clusterPlan.ts';
-import { forecast, predictedTimeline, takingTurns } from './forecast.ts';
+import { forecast, predictedStep, takingTurns } from './forecast.ts';
 
 const [A, B, C] = [peerId('a'), peerId('b'), peerId('c')];
 /** Of a sample through a layer. */
@@ -72,7 +72,7 @@ test('an upload is one line, and shared out where a link is slower; the exchange
   });
   /** From the end of the first stage's work on the first micro-batch to the beginning of the second stage's on this one. */
   const handOver = (plan: Plan, id = 0, by = costs): number => {
-    const spans = new Map(predictedTimeline(by, plan).map((span) => [formatAction(span.action), span]));
+    const spans = new Map(predictedStep(by, plan).timeline.map((span) => [formatAction(span.action), span]));
     return (spans.get(`1F${id}`)?.startSeconds ?? 0) - (spans.get('0F0')?.endSeconds ?? 0);
   };
   const bytes = 4 * SEQUENCE * model.width;
@@ -141,7 +141,7 @@ describe('lines that several peers share', () => {
   };
 
   const starts = (cluster: ReturnType<typeof clusterOf>, plan: Plan) =>
-    predictedTimeline(clusterCosts({ ...RUN, cluster }), plan).flatMap(({ action, startSeconds }) =>
+    predictedStep(clusterCosts({ ...RUN, cluster }), plan).timeline.flatMap(({ action, startSeconds }) =>
       action.op === 'F' && action.stage === 1 ? [startSeconds] : [],
     );
 

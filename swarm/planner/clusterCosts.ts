@@ -4,7 +4,7 @@
  * and the head, is scaled from a layer by its FLOPs, counted from the model's own rows.
  * What goes from peer to peer costs by the lines of both (ByteFlow), which several peers may share.
  */
-import { addToKey, arrayOf, at, got, invariant, type PeerId, peerId, pushToKey, totalOf } from '../base.ts';
+import { addToKey, arrayOf, at, got, invariant, type PeerId, peerId, pushToKey, total, totalOf } from '../base.ts';
 import {
   type Batch,
   type BufferLimit,
@@ -28,7 +28,7 @@ import type { Islands } from '../run/runFile.ts';
 import { lineTurns } from '../simulate/lineTurns.ts';
 import type { LineCost } from '../simulate/sharedLine.ts';
 import { INT8_BLOCK, packedBytes, type RunWire, tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
-import { type Cluster, type ClusterLink, type ClusterPeer, linkTable, type SharedBy } from './cluster.ts';
+import { type Cluster, type ClusterLink, type ClusterPeer, linkTable } from './cluster.ts';
 import { ASSUMED_SPEED, HOST_ELEMENT_BYTES, type MainMemorySpeed } from './mainMemory.ts';
 import { type Curve, curveAt, extended } from './sizing.ts';
 
@@ -91,31 +91,7 @@ export interface ClusterProblem {
 }
 
 /** A peer with its curves: seconds and bytes a layer, for a micro-batch of so many samples. */
-export interface PlannedPeer {
-  readonly id: PeerId;
-  readonly memoryBytes: number;
-  /** Main memory that it gives beside that: for planes, or for state that is updated there. */
-  readonly hostBytes: number;
-  /** Of what its GPU takes in one buffer, and binds; Infinity: nothing of this run is larger. */
-  readonly buffers: BufferLimit;
-  readonly region: string;
-  /** How long it stays on average; 0 where nobody knows. */
-  readonly sessionSeconds: number;
-  /** Infinity: unlimited. Of a line that it shares, its part. */
-  readonly upload: number;
-  readonly download: number;
-  readonly line: SharedBy | null;
-  readonly forward: Curve;
-  readonly backward: Curve;
-  readonly activation: Curve | null;
-  /** Null: not known, so that what fits both ways fits. */
-  readonly compute: Compute | null;
-  /** One way to the server. */
-  readonly serverSeconds: number;
-  readonly mainMemory: MainMemorySpeed;
-  /** Part of each time after which its outcome is there already. */
-  readonly rest: number;
-}
+export type PlannedPeer = ReturnType<typeof plannedPeer>;
 
 /** What a peer's line gives to a link: what goes to another one behind the same router does not go over it. */
 export const uploadTo = ({ upload, line }: PlannedPeer, { line: other }: PlannedPeer): number =>
@@ -132,10 +108,10 @@ export interface StageShape {
 export type ClusterCosts = ReturnType<typeof clusterCosts>;
 
 /** What was worked out for a cluster already, by a number or a list that stands for all that it depends on beside. */
-export function memo<T>() {
-  const known = new WeakMap<ClusterCosts, Map<number, T>>();
-  return (costs: ClusterCosts, key: number, make: () => T): T => {
-    const own = known.get(costs) ?? new Map<number, T>();
+export function memo<T, Key = number>() {
+  const known = new WeakMap<ClusterCosts, Map<Key, T>>();
+  return (costs: ClusterCosts, key: Key, make: () => T): T => {
+    const own = known.get(costs) ?? new Map<Key, T>();
     known.set(costs, own);
     const found = own.get(key);
     if (found !== undefined) return found;
@@ -302,18 +278,11 @@ function linkCosts(cluster: Cluster, peers: readonly PlannedPeer[]) {
   const linkAt = linkTable(cluster);
   const places = new Map(peers.map(({ id }, place) => [id, place]));
   const placeOf = (id: PeerId): number => places.get(id) ?? -1;
-  const rates: Float64Array[] = [];
   return {
     placeOf,
     /** Between two peers by their places. */
     linkAt,
     link: (a: PeerId, b: PeerId): ClusterLink => linkAt(placeOf(a), placeOf(b)),
-    /** Bytes a second from this place to every other; Infinity: unlimited. For whoever looks at all of them. */
-    ratesFrom(place: number): Float64Array {
-      const found = rates[place] ?? Float64Array.from(peers, (_, to) => linkAt(place, to).bytesPerSecond ?? Infinity);
-      rates[place] = found;
-      return found;
-    },
   };
 }
 
@@ -325,17 +294,21 @@ const limitsOf = (peers: readonly PlannedPeer[]): BufferLimits =>
 /** A falling line is no negative time. */
 const time = (curve: Curve, samples: number): number => Math.max(0, curveAt(curve, samples));
 
-function plannedPeer(problem: ClusterProblem, peer: ClusterPeer): PlannedPeer {
+function plannedPeer(problem: ClusterProblem, peer: ClusterPeer) {
   const { shares, computes, serverSeconds, mainMemory } = problem;
   const { id, measured } = peer;
   const single = measured ? 0 : layerFlopsOf(problem) / (peer.flopsPerSecond ?? 1);
   return {
     id: peerId(id),
     memoryBytes: peer.memoryBytes,
+    /** Main memory that it gives beside that: for planes, or for state that is updated there. */
     hostBytes: peer.hostBytes ?? 0,
+    /** Of what its GPU takes in one buffer, and binds; Infinity: nothing of this run is larger. */
     buffers: bufferLimitOf(peer),
     region: peer.region ?? '',
+    /** How long it stays on average; 0 where nobody knows. */
     sessionSeconds: peer.meanSessionSeconds ?? 0,
+    /** Infinity: unlimited. Of a line that it shares, its part. */
     upload: peer.uploadBytesPerSecond ?? Infinity,
     download: peer.downloadBytesPerSecond ?? Infinity,
     line: peer.line ?? null,
@@ -343,9 +316,12 @@ function plannedPeer(problem: ClusterProblem, peer: ClusterPeer): PlannedPeer {
     forward: extended(measured?.forwardSecondsPerLayer ?? [single], 2),
     backward: extended(measured?.backwardSecondsPerLayer ?? [backwardForwards(problem) * single], 2),
     activation: measured?.memoryBytesPerLayer ? extended(measured.memoryBytesPerLayer, 2) : null,
+    /** Null: not known, so that what fits both ways fits. */
     compute: computes?.get(id) ?? null,
+    /** One way to the server. */
     serverSeconds: serverSeconds?.get(id) ?? 0,
     mainMemory: mainMemory?.get(id) ?? ASSUMED_SPEED,
+    /** Part of each time after which its outcome is there already. */
     rest: 1 - (shares?.get(id) ?? 1),
   };
 }
@@ -407,7 +383,7 @@ class StageMemory {
     const size = { layers: [0, 1] as const, samples, sequence: this.#batch.sequence, slots: 0, recompute: [0] };
     const bytes = (own: Compute, recomputesAhead: boolean): number =>
       bytesOf(stageBuffers(this.#model, { ...size, compute: own, recomputesAhead }));
-    return this.#most(compute, (own) => bytes(own, true) - bytes(own, false));
+    return Math.max(...(compute ? [compute] : this.#either).map((own) => bytes(own, true) - bytes(own, false)));
   }
 
   /** Activations of one layer and one micro-batch in flight. */
@@ -467,10 +443,6 @@ class StageMemory {
     }
     return { fixed: most, slot };
   }
-
-  #most(compute: Compute | null, bytes: (compute: Compute) => number): number {
-    return Math.max(...(compute ? [compute] : this.#either).map(bytes));
-  }
 }
 
 const bytesOf = (buffers: ReturnType<typeof stageBuffers>): number => totalOf(buffers, ({ bytes }) => bytes);
@@ -503,20 +475,12 @@ function largestBuffers(model: Model, batch: Batch, peers: readonly ClusterPeer[
   };
 }
 
-export interface ByteFlow {
-  readonly add: (from: number, to: number, bytes: number) => void;
-  /** By the peer at the other end. */
-  readonly from: (place: number) => ReadonlyMap<number, number>;
-  readonly to: (place: number) => ReadonlyMap<number, number>;
-  readonly sentBy: (place: number) => number;
-  readonly receivedBy: (place: number) => number;
-  /** How many peers it sends to. */
-  readonly partners: (place: number) => number;
-}
+/** Bytes from peer to peer. */
+export type ByteFlow = ReturnType<typeof flow>;
 
 const NOTHING: ReadonlyMap<number, number> = new Map();
 
-export function flow(): ByteFlow {
+export function flow() {
   const outgoing = new Map<number, Map<number, number>>();
   const incoming = new Map<number, Map<number, number>>();
   const put = (table: Map<number, Map<number, number>>, own: number, other: number, bytes: number): void => {
@@ -527,21 +491,17 @@ export function flow(): ByteFlow {
     }
     addToKey(row, other, bytes);
   };
-  const total = (row: ReadonlyMap<number, number> = NOTHING): number => {
-    let sum = 0;
-    for (const bytes of row.values()) sum += bytes;
-    return sum;
-  };
   return {
-    add(from, to, bytes) {
+    add(from: number, to: number, bytes: number): void {
       put(outgoing, from, to, bytes);
       put(incoming, to, from, bytes);
     },
-    from: (place) => outgoing.get(place) ?? NOTHING,
-    to: (place) => incoming.get(place) ?? NOTHING,
-    sentBy: (place) => total(outgoing.get(place)),
-    receivedBy: (place) => total(incoming.get(place)),
-    partners: (place) => outgoing.get(place)?.size ?? 0,
+    /** By the peer at the other end. */
+    from: (place: number) => outgoing.get(place) ?? NOTHING,
+    to: (place: number) => incoming.get(place) ?? NOTHING,
+    sentBy: (place: number) => total(outgoing.get(place)?.values() ?? []),
+    /** How many peers it sends to. */
+    partners: (place: number) => outgoing.get(place)?.size ?? 0,
   };
 }
 
@@ -587,7 +547,7 @@ export function arrivedSeconds(
   return seconds + latency;
 }
 
-const known = new WeakMap<ClusterCosts, Map<string, ClusterCosts>>();
+const knownShared = memo<ClusterCosts, string>();
 
 /**
  * Lines that several peers share, as a plan uses them. Each peer's part is of all who could take part; of a plan the parts
@@ -603,12 +563,7 @@ export function sharedAmong(costs: ClusterCosts, places: Iterable<number>): Clus
     const line = costs.peers[place]?.line;
     if (line) addToKey(counts, line.name, 1);
   }
-  const key = JSON.stringify([...counts].sort());
-  const own = known.get(costs) ?? new Map<string, ClusterCosts>();
-  known.set(costs, own);
-  const found = own.get(key) ?? withParts(costs, counts);
-  own.set(key, found);
-  return found;
+  return knownShared(costs, JSON.stringify([...counts].sort()), () => withParts(costs, counts));
 }
 
 export const sharedIn = (costs: ClusterCosts, plan: Plan): ClusterCosts =>

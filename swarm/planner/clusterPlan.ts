@@ -3,12 +3,13 @@
  * take, and in words why each peer has its size or none. Where nothing fits, how much memory is missing, and where.
  * A plan once it is chosen: its copies of state, updates shared between GPU and main memory, its links.
  */
-import { at, got, type PeerId, type Result, refusal, success } from '../base.ts';
+import { at, countIn, got, type PeerId, type Result, refusal, success, totalOf } from '../base.ts';
 import { oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
 import { hasOwnEnds, NEEDS_OWN } from '../plan/ends.ts';
 import { type Plan, type PlanStage, problems } from '../plan/plan.ts';
+import { sizeOf } from '../plan/shardCuts.ts';
 import { bytesText, counted, layersText, secondsText as seconds } from '../quantityText.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts, type PlannedPeer } from './clusterCosts.ts';
 import { type Judged, memoryOf, memoryWithin, planOf, withLinks } from './draft.ts';
@@ -101,10 +102,7 @@ const measures = (costs: ClusterCosts, plan: Plan): Pick<Candidate, 'forecast' |
 
 /** Elements that stand copied. */
 const copiesIn = ({ state }: Plan): number =>
-  state.reduce(
-    (sum, { shards }) => shards.reduce((own, { range: [a, b], replicas }) => own + (b - a) * replicas.length, sum),
-    0,
-  );
+  totalOf(state, ({ shards }) => totalOf(shards, (shard) => sizeOf(shard) * shard.replicas.length));
 
 /** With the encodings and connections of its links, and turns on lines that are shared. */
 function linked(costs: ClusterCosts, whole: Candidate): Candidate {
@@ -275,8 +273,8 @@ function keptWords(plan: Plan, { id }: PlannedPeer): string {
   let [elements, copied] = [0, 0];
   for (const { shards } of plan.state)
     for (const { peer, range, replicas } of shards) {
-      if (peer === id) elements += range[1] - range[0];
-      if (replicas.includes(id)) copied += range[1] - range[0];
+      if (peer === id) elements += countIn(range);
+      if (replicas.includes(id)) copied += countIn(range);
     }
   const kept = [
     ...(elements > 0
@@ -451,7 +449,7 @@ function firstForward(costs: ClusterCosts, plan: Plan, peer: PlannedPeer): numbe
     const first = members.find(({ peer: id }) => id === peer.id)?.microBatches[0];
     const samples = plan.microBatches.find(({ id }) => id === first)?.samples;
     if (!samples) return 0;
-    return costs.forwardSeconds(peer, shapeOf(plan, stage), samples[1] - samples[0]);
+    return costs.forwardSeconds(peer, shapeOf(plan, stage), countIn(samples));
   });
   return Math.max(...seconds);
 }
@@ -460,7 +458,7 @@ function cutOf(costs: ClusterCosts, plan: Plan, peer: PlannedPeer, hiddenSeconds
   const inHost = hostBytes(plan, peer.id, undefined) / HOST_ELEMENT_BYTES;
   let kept = 0;
   for (const { shards } of plan.state)
-    for (const { peer: primary, range } of shards) if (primary === peer.id) kept += range[1] - range[0];
+    for (const { peer: primary, range } of shards) if (primary === peer.id) kept += countIn(range);
   const wanted = Math.min(sharedElements(costs, peer, kept, hiddenSeconds), costs.hostElements(peer));
   return wanted > inHost ? [{ id: peer.id, elements: wanted - inHost }] : [];
 }

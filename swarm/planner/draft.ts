@@ -18,6 +18,7 @@ import {
   type PlanStage,
   peers as peersOf,
 } from '../plan/plan.ts';
+import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
@@ -36,7 +37,6 @@ import {
   keeperRooms,
   type Layout,
   layoutOf,
-  mostLayers,
   type Order,
   PLAIN,
   type Shares,
@@ -88,7 +88,7 @@ const MOST_IN_FLIGHT = 1_024;
 export function judgeDraft(
   all: ClusterCosts,
   sketch: Sketch,
-  { mayGather = all.gathers, limit = Infinity }: Partial<Looked> = {},
+  { mayGather = all.gathers, limit = Infinity }: { readonly mayGather?: boolean; readonly limit?: number } = {},
 ): Judged | null {
   const {
     groups,
@@ -108,7 +108,9 @@ export function judgeDraft(
   if (limit < Infinity && busySeconds(costs, draft) > limit) return null;
   const layout = partOf(costs, draft);
   const whole = layout && wholeOf(costs, draft, layout);
-  if (layout === null || whole === null || isHopeless(costs, draft, whole, { mayGather, limit })) return null;
+  if (layout === null || whole === null) return null;
+  const withState = !mayGather && keepers.length === 0;
+  if (limit < Infinity && leastSeconds(costs, draft, whole, { withState, limit }) > limit) return null;
   const laid = [layout, workOrder(layout, draft)] as const;
   let fit = fitDraft(costs, draft, laid);
   if (!sketch.layers && !fit.hasExcess)
@@ -161,22 +163,6 @@ function busySeconds(costs: ClusterCosts, { groups, layers, microBatches }: Draf
     most = Math.max(most, (microBatches * costs.stageLayers(shape)) / speed);
   }
   return most;
-}
-
-interface Looked {
-  readonly mayGather: boolean;
-  readonly limit: number;
-}
-
-/** Whether it certainly takes longer than the limit, or its stages have no room for all layers. */
-function isHopeless(costs: ClusterCosts, draft: Draft, layout: Layout, { mayGather, limit }: Looked): boolean {
-  if (limit === Infinity) return false;
-  const isWhole = !mayGather && draft.keepers.length === 0;
-  if (leastSeconds(costs, draft, layout, { withState: isWhole, limit }) > limit) return true;
-  if (!isWhole) return false;
-  const { stages } = layout;
-  const most = stages.map((members, stage) => mostLayers(costs, members, stage === 0, stage === stages.length - 1));
-  return most.includes(0) || total(most) < costs.model.layers;
 }
 
 /** Where the GPUs of a stage lack memory and its links are fast it gathers its layers, two at a time or one. */
@@ -391,7 +377,7 @@ export function memoryWith(
   const known = new Map<PeerId, number>();
   const peerOf = (id: PeerId) => costs.peers[costs.placeOf(id)];
   const keptElements = (state: readonly BlockState[]): number =>
-    state.reduce((sum, { shards }) => shards.reduce((own, { range: [from, to] }) => own + to - from, sum), 0);
+    totalOf(state, ({ shards }) => totalOf(shards, sizeOf));
   const beside = (id: PeerId): number => {
     const peer = peerOf(id);
     const compute = peer?.compute ?? null;

@@ -13,7 +13,7 @@ import { arrayOf, at, evenRanges, invariant, type PeerId, peerId, type Range, to
 import { predictedBytes } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
 import { layerBlock, type Model } from '../model/model.ts';
-import { chimeraMisfit, interleavedMisfit, pipelineOf, seatOf } from '../plan/ownerTable.ts';
+import { chimeraMisfit, DEFAULT_PAIRS, interleavedMisfit, ownedCrews } from '../plan/ownerTable.ts';
 import { homeStage, type MicroBatch, type Plan, type PlanStage, type ScheduleName, type WarmUp } from '../plan/plan.ts';
 import { cutElements, type Packing, shardCutUpTo } from '../plan/shardCuts.ts';
 import { counted } from '../quantityText.ts';
@@ -119,7 +119,10 @@ function seat(peers: readonly PeerId[], shape: Shape, options: SplitOptions): Pl
   return { stages, microBatches, state: [], schedule, ...(warmup === 'overlap' && { warmup }) };
 }
 
-function lanesWith(peers: readonly PeerId[], { lanes, microBatches }: Shape): ReturnType<typeof ownedCrews> {
+function lanesWith(
+  peers: readonly PeerId[],
+  { lanes, microBatches }: Shape,
+): ReturnType<typeof ownedCrews<MicroBatch>> {
   const firstLane = lanes.map((_, stage) => total(lanes.slice(0, stage)));
   return lanes.map((count, stage) => {
     const from = firstLane[stage] ?? 0;
@@ -234,7 +237,6 @@ function spread(elements: number, holders: readonly PeerId[]) {
 }
 
 export const DEFAULT_CHUNKS = 2;
-export const DEFAULT_PAIRS = 1;
 
 /** What a command line says of them. */
 interface OwnedOptions {
@@ -264,23 +266,6 @@ export function ownedStages(donors: number, options: OwnedOptions): number | nul
 /** Micro-batches come in multiples of so many. */
 export const microBatchUnit = (donors: number, { schedule }: OwnedOptions): number =>
   schedule === 'interleaved' || schedule === 'chimera' ? donors : 1;
-
-/** Who has each stage, with which micro-batches. */
-export function ownedCrews(
-  peers: readonly PeerId[],
-  stages: number,
-  microBatches: readonly MicroBatch[],
-  { schedule, pairs = DEFAULT_PAIRS }: OwnedOptions,
-): { readonly peer: PeerId; readonly carried: readonly MicroBatch[] }[][] {
-  const p = peers.length;
-  return Array.from({ length: stages }, (_, stage) => {
-    if (schedule !== 'chimera') return [{ peer: at(peers, stage % p), carried: microBatches }];
-    return Array.from({ length: 2 * pairs }, (_, pipeline) => ({
-      peer: at(peers, seatOf(p, pairs, pipeline, stage)),
-      carried: microBatches.filter((_, place) => pipelineOf(p, pairs, place) === pipeline),
-    }));
-  });
-}
 
 /** Why these donors cannot have such a schedule, with what would do; null: they can, or it is another schedule. */
 function ownedProblem(

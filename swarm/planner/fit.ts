@@ -7,7 +7,7 @@
  * never of a measurement.
  * Where another plan is to be taken after, its places are kept as far as memory allows.
  */
-import { at, overlap, type PeerId, type Range, type Result, refusal, success } from '../base.ts';
+import { at, countIn, overlap, type PeerId, type Range, type Result, refusal, success } from '../base.ts';
 import { type BufferLimits, type Oversized, oversized, oversizedWords } from '../memory/bufferLimits.ts';
 import { hostBytes, plannedBytes } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
@@ -248,7 +248,7 @@ function recomputing({ model, batch, caps }: FitProblem, plan: Plan): Plan {
   for (const [index, { members, layers }] of plan.stages.entries()) {
     for (const { peer } of members) {
       const cap = caps.get(peer) ?? Infinity;
-      for (let count = 1; count <= layers[1] - layers[0]; count++) {
+      for (let count = 1; count <= countIn(layers); count++) {
         if (plannedBytes(model, relieved, peer, batch) <= cap) break;
         relieved = recomputingFirst(relieved, index, peer, count);
       }
@@ -364,7 +364,7 @@ function placed(shard: Shard, inHost: readonly Range[], free: Map<PeerId, number
   const [first, end] = shard.range;
   const within = inHost.flatMap((range) => {
     const part = overlap(range, shard.range);
-    return part && (mayCut || part[1] - part[0] === end - first) ? [part] : [];
+    return part && (mayCut || countIn(part) === end - first) ? [part] : [];
   });
   const found: Shard[] = [];
   let reached = first;
@@ -378,7 +378,7 @@ function placed(shard: Shard, inHost: readonly Range[], free: Map<PeerId, number
 
 /** In main memory, where its keeper has so much left. */
 function moved(shard: Shard, free: Map<PeerId, number>): Shard {
-  const left = (free.get(shard.peer) ?? 0) - HOST_ELEMENT_BYTES * (shard.range[1] - shard.range[0]);
+  const left = (free.get(shard.peer) ?? 0) - HOST_ELEMENT_BYTES * countIn(shard.range);
   if (left < 0) return shard;
   free.set(shard.peer, left);
   return { ...shard, in: 'host' };

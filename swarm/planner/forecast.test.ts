@@ -8,7 +8,7 @@ import { besideText } from '../timeline/beside.ts';
 import { lengthSeconds, makespanSeconds } from '../timeline/timeline.ts';
 import { clusterCosts } from './clusterCosts.ts';
 import { equalSplit } from './equalSplit.ts';
-import { forecast, predictedBeside, predictedStep, predictedTimeline } from './forecast.ts';
+import { forecast, predictedBeside, predictedStep } from './forecast.ts';
 
 const [A, B] = [peerId('a'), peerId('b')];
 const model = outlineModel(6, false);
@@ -35,7 +35,7 @@ test.each([
 ])('of %i layers computed again R is predicted with %i, the backward with %i', (layers, ahead, within) => {
   const split = equalSplit(model, batch.samples, [A, B], { microBatches: 2 });
   const seconds = (plan: Plan, text: string): number => {
-    const span = predictedTimeline(costs, plan).find(({ action }) => formatAction(action) === text);
+    const span = predictedStep(costs, plan).timeline.find(({ action }) => formatAction(action) === text);
     return span ? span.endSeconds - span.startSeconds : 0;
   };
   const again = split.stages.flatMap((stage) => firstLayers(stage.layers, layers));

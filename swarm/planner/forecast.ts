@@ -10,7 +10,20 @@
  * those who hand it something, which is on the safe side.
  * Whoever looks at a step sees the same parts: what goes beside its work is said in the words of measured spans.
  */
-import { addToKey, at, float, got, int, overlap, type PeerId, pushToKey, type Range, totalOf } from '../base.ts';
+import {
+  addToKey,
+  at,
+  countIn,
+  countInBoth,
+  float,
+  got,
+  int,
+  overlap,
+  type PeerId,
+  pushToKey,
+  type Range,
+  totalOf,
+} from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
 import { inUpdateOrder, isPassedOn, shardsOf } from '../memory/memory.ts';
 import { type BlockName, blocksOfStage, type Model } from '../model/model.ts';
@@ -134,9 +147,6 @@ export function predictedStep(costs: ClusterCosts, plan: Plan): PredictedStep {
   const { graph, ...simulated } = simulation(costs, plan, build(plan));
   return { ...simulated, timeline: simulateGraph(graph, simulated.times, policyOf(plan) ?? undefined) };
 }
-
-/** The work of a step as it is predicted, without the exchange of state. */
-export const predictedTimeline = (costs: ClusterCosts, plan: Plan): Timeline => predictedStep(costs, plan).timeline;
 
 /** `built` is the plan's schedule as its builder writes it, for whoever has it already. */
 export const forecast = (costs: ClusterCosts, plan: Plan, built: Schedule = build(plan)): Forecast =>
@@ -402,20 +412,17 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       const { range } = shard;
       const primary = costs.placeOf(shard.peer);
       const keepers = keepersOf(shard).map(costs.placeOf);
-      const elements = range[1] - range[0];
+      const elements = countIn(range);
       const codes = plan.stateWire && codedParts(usesOf.get(block) ?? [], range);
       // Who computes with all of it gets its values anyway.
       const served = new Set([primary]);
       for (const keeper of keepers)
         for (const of of shard.in === 'host' ? [kept, hosted] : [kept]) addToKey(of, keeper, elements);
       for (const { places, ranges } of usesOf.get(block) ?? []) {
-        const used = ranges.reduce((sum, part) => {
-          const [from, to] = overlap(part, range) ?? [0, 0];
-          return sum + to - from;
-        }, 0);
+        const used = totalOf(ranges, (part) => countInBoth(part, range));
         if (used === 0) continue;
         const bytes = (parts: readonly Range[]): number =>
-          totalOf(parts, ([from, to]) => packedBytes(encoding, to - from));
+          totalOf(parts, (part) => packedBytes(encoding, countIn(part)));
         const own = ranges.map((part) => overlap(part, range)).filter((part) => part !== null);
         const sent = bytes(own);
         const back = codes ? bytes(codes.filter((part) => holdsPart({ ranges }, part))) : sent;
@@ -455,7 +462,7 @@ function hostUpdates(model: Model, plan: Plan, peers: Iterable<PeerId>): Map<Pee
       let [passedOn, until] = [0, 0];
       const own: HostUpdates['own'][number][] = [];
       for (const { work } of inUpdateOrder(shardsOf(model, plan, peer, known).map((work) => ({ work })))) {
-        until += work.range[1] - work.range[0];
+        until += countIn(work.range);
         const stage = work.isGathered && work.isPrimary ? homeStage(plan, work.block) : work.valuesStage;
         if (isPassedOn(work)) passedOn = until;
         else if (stage !== null && !work.isCoded) own.push({ stage, block: work.block, until });
@@ -522,10 +529,7 @@ function firstForward(
   const planned = plan.stages[stage];
   const member = planned?.members.find((one) => one.peer === peer);
   const together = planned && member ? passesOf(planned, member).find((pass) => pass.some((id) => id === first)) : [];
-  const samples = plan.microBatches.reduce(
-    (sum, { id, samples: [from, to] }) => (together?.includes(id) ? sum + to - from : sum),
-    0,
-  );
+  const samples = totalOf(plan.microBatches, (one) => (together?.includes(one.id) ? countIn(one.samples) : 0));
   return { startSeconds, samples };
 }
 
@@ -624,10 +628,9 @@ function firstLayerSum(
   const layer = { first: false, last: false, layers: 1 };
   const own = stages[0]?.layered ? stages[0].members.find((member) => member.peer === peer)?.microBatches : undefined;
   const together = new Set(own ?? [microBatch]);
-  const computed = microBatches.reduce((sum, { id, samples: [from, to] }) => {
-    const seconds = () => costs.backwardSeconds(at(costs.peers, costs.placeOf(peer)), layer, to - from);
-    return together.has(id) ? sum + seconds() : sum;
-  }, 0);
+  const computed = totalOf(microBatches, ({ id, samples }) =>
+    together.has(id) ? costs.backwardSeconds(at(costs.peers, costs.placeOf(peer)), layer, countIn(samples)) : 0,
+  );
   return startSeconds + gatherSeconds('B', 1) + computed;
 }
 

@@ -12,7 +12,7 @@ import { type Cluster, type ClusterPeer, parseCluster } from './cluster.ts';
 import { type ClusterCosts, type ClusterProblem, clusterCosts } from './clusterCosts.ts';
 import { type ClusterPlan, planCluster } from './clusterPlan.ts';
 import { memoryOf, planOf } from './draft.ts';
-import { forecast, predictedTimeline } from './forecast.ts';
+import { forecast, predictedStep } from './forecast.ts';
 import { gatherSeconds, type Piece, passSeconds } from './gathering.ts';
 import type { Draft } from './layout.ts';
 import { reasonText } from './reason.ts';
@@ -147,7 +147,7 @@ describe('time', () => {
     );
     const costs = clusterCosts({ model: deep, batch: { samples: 4, sequence: 32 }, cluster });
     const draft = { groups: [[0], [1, 2], [3]], layers: [1, 6, 1], gathered: [0, gathered, 0] as const };
-    const timeline = predictedTimeline(costs, drafted(costs, draft));
+    const timeline = predictedStep(costs, drafted(costs, draft)).timeline;
     const span = (text: string): number => {
       const found = timeline.find(({ action }) => formatAction(action) === text);
       return found ? found.endSeconds - found.startSeconds : 0;
@@ -182,7 +182,7 @@ describe('time', () => {
       const costs = clusterCosts({ model: deep, batch: { samples: 8, sequence: 32 }, cluster });
       const seconds = (microBatches: number, how: Partial<Draft>): number => {
         const plan = drafted(costs, { groups: [[0, 1]], layers: [8], gathered: [gathered], microBatches, ...how });
-        return makespanSeconds(predictedTimeline(costs, plan));
+        return makespanSeconds(predictedStep(costs, plan).timeline);
       };
       const whole = seconds(2, {});
       for (const microBatches of [2, 4, 8]) expect(seconds(microBatches, LAYERED)).toBeCloseTo(whole, 6);

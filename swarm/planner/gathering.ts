@@ -13,7 +13,7 @@
  *
  * Only where links are fast: where a layer is gathered in less time than it is computed with.
  */
-import { arrayOf, at, got, overlap, total, totalOf } from '../base.ts';
+import { arrayOf, at, countIn, countInBoth, got, total, totalOf } from '../base.ts';
 import { stageBuffers, unitsOf } from '../memory/memory.ts';
 import { type BlockUse, block, layerBlock } from '../model/model.ts';
 import { passesOf } from '../plan/layered.ts';
@@ -24,6 +24,7 @@ import {
   type ClusterCosts,
   flow,
   flowSeconds,
+  memo,
   type PlannedPeer,
   type StageShape,
 } from './clusterCosts.ts';
@@ -34,22 +35,18 @@ const SHARD_ELEMENT_BYTES = 16;
 /** Values of a block on their way to those who gather, or gradients: as float32. */
 const SENT_BYTES = 4;
 
-const spares = new WeakMap<ClusterCosts, Map<string, number>>();
+const knownSpared = memo<number, string>();
 
 /** Bytes of a stage's values and gradients that its members need not keep. */
-export function sparedBytes(
+export const sparedBytes = (
   costs: ClusterCosts,
   shape: StageShape,
   gathered: Gathered,
   compute: Compute | null,
-): number {
-  const known = spares.get(costs) ?? new Map<string, number>();
-  spares.set(costs, known);
-  const key = `${shape.first} ${shape.last} ${shape.layers} ${gathered} ${compute}`;
-  const found = known.get(key) ?? workOut(costs, shape, gathered, compute);
-  known.set(key, found);
-  return found;
-}
+): number =>
+  knownSpared(costs, `${shape.first} ${shape.last} ${shape.layers} ${gathered} ${compute}`, () =>
+    workOut(costs, shape, gathered, compute),
+  );
 
 function workOut(
   { model, batch }: ClusterCosts,
@@ -172,41 +169,10 @@ export function passSeconds(pieces: readonly Piece[], gathered: Gathered): numbe
 }
 
 /** A block, or two, that come together. */
-interface Unit {
-  /** Of one gather by every member. */
-  readonly values: ByteFlow;
-  /** Of its gradients. */
-  readonly slices: ByteFlow;
-  readonly gather: number;
-  readonly reduce: number;
-}
+type Unit = ReturnType<typeof unitOf>;
+type Units = ReturnType<typeof unitsAt>;
 
-/** Layers are cut alike: the first one stands for all. */
-interface Units {
-  readonly embedding: Unit | null;
-  readonly layer: Unit;
-  readonly head: Unit | null;
-}
-
-type SecondsOf = (peer: PlannedPeer, shape: StageShape, samples: number) => number;
-
-interface StageGathers {
-  readonly forwardSeconds: SecondsOf;
-  readonly backwardSeconds: SecondsOf;
-  /** Of these seconds those after a forward's or a backward's outcome can leave: who rests does so while it waits too. */
-  readonly restSeconds: { readonly F: SecondsOf; readonly B: SecondsOf };
-  /** What comes for one forward and for one backward, all of it one after the other. */
-  readonly gatherSeconds: (op: 'F' | 'B', layers: number) => number;
-  /** Until the gradient of a layer is with its keepers, and of the head, which is made with its forward; null: it is not here. */
-  readonly sumSeconds: { readonly layer: number; readonly head: number | null };
-}
-
-export interface Gathers {
-  /** By stage; null: its members keep their blocks whole. */
-  readonly stages: readonly (StageGathers | null)[];
-  /** Of a step. */
-  readonly sent: ByteFlow;
-}
+export type Gathers = ReturnType<typeof gathersOf>;
 
 /**
  * What gathering adds to a plan's work: how long a forward and a backward take in a stage whose blocks come and go
@@ -215,7 +181,7 @@ export interface Gathers {
  *
  * `pipeline`: what the same peers hand on as activations, over the same caps.
  */
-export function gathersOf(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow): Gathers {
+export function gathersOf(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow) {
   const sent = flow();
   const stages = plan.stages.map((stage, index) => {
     if (!stage.gathered) return null;
@@ -224,6 +190,7 @@ export function gathersOf(costs: ClusterCosts, plan: Plan, pipeline: ByteFlow): 
     addSent(costs, stage, units, sent);
     return stageGathers(costs, units, plan, stage);
   });
+  /** By stage, null: its members keep their blocks whole; and what is sent in a step. */
   return { stages, sent };
 }
 
@@ -233,10 +200,11 @@ function unitsAt(
   { layers, members }: PlanStage,
   ends: Pick<StageShape, 'first' | 'last'>,
   pipeline: ByteFlow,
-): Units {
+) {
   const places = members.map(({ peer }) => costs.placeOf(peer));
   const units = unitsOf(costs.model, layers, ends.first);
-  const unit = (uses: readonly BlockUse[]): Unit => unitOf(costs, plan, places, uses, pipeline);
+  const unit = (uses: readonly BlockUse[]) => unitOf(costs, plan, places, uses, pipeline);
+  // Layers are cut alike: the first one stands for all.
   return {
     embedding: ends.first ? unit(units[0] ?? []) : null,
     layer: unit(units[ends.first ? 1 : 0] ?? []),
@@ -250,16 +218,13 @@ function unitOf(
   places: readonly number[],
   uses: readonly BlockUse[],
   pipeline: ByteFlow,
-): Unit {
+) {
   const [values, slices] = [flow(), flow()];
   for (const { block, ranges } of uses)
     for (const shard of plan.state.find((state) => state.block === block)?.shards ?? []) {
       const primary = costs.placeOf(shard.peer);
       const keepers = keepersOf(shard).map(costs.placeOf);
-      const bytes = ranges.reduce((sum, part) => {
-        const [from, to] = overlap(part, shard.range) ?? [0, 0];
-        return sum + (to - from) * SENT_BYTES;
-      }, 0);
+      const bytes = SENT_BYTES * totalOf(ranges, (part) => countInBoth(part, shard.range));
       for (const place of places) {
         if (bytes === 0) continue;
         if (place !== primary) values.add(primary, place, bytes);
@@ -268,13 +233,14 @@ function unitOf(
     }
   const slowest = (of: ByteFlow): number =>
     Math.max(0, ...places.map((place) => flowSeconds(costs, place, of, 1 + pipeline.partners(place))));
+  /** Of one gather by every member, and of its gradients. */
   return { values, slices, gather: slowest(values), reduce: slowest(slices) };
 }
 
 /** Gathers of a micro-batch, or of all that pass together: every layer twice, the embedding and the head once; gradients of each once. */
 function addSent(costs: ClusterCosts, stage: PlanStage, units: Units, sent: ByteFlow): void {
   const { members, layers } = stage;
-  const count = layers[1] - layers[0];
+  const count = countIn(layers);
   for (const member of members) {
     const place = costs.placeOf(member.peer);
     const passes = passesOf(stage, member).length;
@@ -288,12 +254,7 @@ function addSent(costs: ClusterCosts, stage: PlanStage, units: Units, sent: Byte
   }
 }
 
-function stageGathers(
-  costs: ClusterCosts,
-  { embedding, layer, head }: Units,
-  plan: Plan,
-  stage: PlanStage,
-): StageGathers {
+function stageGathers(costs: ClusterCosts, { embedding, layer, head }: Units, plan: Plan, stage: PlanStage) {
   const shape = { first: false, last: false, layers: 0 };
   const { gathered = 1 } = stage;
   const layers = (count: number, piece: Piece): Piece[] => arrayOf(count, () => piece);
@@ -327,12 +288,16 @@ function stageGathers(
       if (embedding) pieces.push({ before: 0, compute: seconds({ first: true }), after: embedding.reduce });
       return pieces;
     });
+  type Of = Parameters<typeof forward>;
   return {
-    forwardSeconds: (...of) => forward(...of).seconds,
-    backwardSeconds: (...of) => backward(...of).seconds,
-    restSeconds: { F: (...of) => forward(...of).rest, B: (...of) => backward(...of).rest },
+    forwardSeconds: (...of: Of): number => forward(...of).seconds,
+    backwardSeconds: (...of: Of): number => backward(...of).seconds,
+    /** Of these seconds those after a forward's or a backward's outcome can leave: who rests does so while it waits too. */
+    restSeconds: { F: (...of: Of): number => forward(...of).rest, B: (...of: Of): number => backward(...of).rest },
+    /** Until the gradient of a layer is with its keepers, and of the head, which is made with its forward; null: it is not here. */
     sumSeconds: { layer: layer.reduce, head: head?.reduce ?? null },
-    gatherSeconds: (op, count) =>
+    /** What comes for one forward and for one backward, all of it one after the other. */
+    gatherSeconds: (op: 'F' | 'B', count: number): number =>
       layer.gather * count + (op === 'F' ? (embedding?.gather ?? 0) + (head?.gather ?? 0) : 0),
   };
 }

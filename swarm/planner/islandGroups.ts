@@ -4,7 +4,7 @@
  * island lives to its meeting, or tokens alone.
  * Of a group follows a team: its best plan as an island, what its memory leaves over, and what its meetings take.
  */
-import { at, got, type PeerId, totalOf } from '../base.ts';
+import { at, countIn, got, type PeerId, totalOf } from '../base.ts';
 import type { MeetingSettings } from '../islands/outer.ts';
 import {
   meetingTimes,
@@ -19,6 +19,7 @@ import {
 } from '../islands/ownerShares.ts';
 import { blocksOfStage } from '../model/model.ts';
 import { type Plan, peers as peersOf, problems } from '../plan/plan.ts';
+import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES, STATE_KINDS, savedKinds, stateKinds } from '../plan/stateKinds.ts';
 import {
   type Chain,
@@ -196,15 +197,13 @@ export function teamOf(costsFor: CostsFor, group: Group, turns: number): Team | 
     const stages = plan.stages.filter(({ members }) => members.some(({ peer }) => peer === id));
     const held = stages.flatMap(({ layers }) => blocksOfStage(costs.model, layers).flatMap(({ ranges }) => ranges));
     const kept = plan.state.flatMap(({ shards }) => shards.filter(({ peer }) => peer === id));
-    const elements = (ranges: readonly (readonly [number, number])[]) =>
-      ranges.reduce((sum, [from, to]) => sum + to - from, 0);
     const place = costs.placeOf(id);
     const { memoryBytes, hostBytes } = at(costs.peers, place);
-    const primary = elements(kept.map(({ range }) => range));
+    const primary = totalOf(kept, sizeOf);
     return {
       place,
       primary: turns * primary,
-      held: elements(held),
+      held: totalOf(held, countIn),
       // What is kept for meetings may lie in main memory, as far as planes leave it over.
       free:
         memoryBytes -

@@ -32,8 +32,6 @@ export interface StageLanes extends Lanes {
 /** What was worked out of a stage's lanes: many drafts have the same ones. */
 interface KnownOfStage {
   fits?: Map<string, OnGpus>;
-  /** Most layers, by whether it is the first stage and the last one. */
-  capacities?: Map<number, number>;
   rates?: BestRates;
   /** Samples from each of its lanes to each of this next stage's. */
   over?: Map<StageLanes, Int32Array>;
@@ -272,12 +270,7 @@ const MEMORY_ENTRIES = 3;
  *
  * Their micro-batches one peer after the other.
  */
-function sizedMicroBatches(
-  costs: ClusterCosts,
-  places: readonly number[],
-  shape: StageShape,
-  gathered: Gathered | 0,
-): { readonly sizes: Int32Array; readonly laneOf: Int32Array; readonly largest: Int32Array } | null {
+function sizedMicroBatches(costs: ClusterCosts, places: readonly number[], shape: StageShape, gathered: Gathered | 0) {
   const peers = places.map((place) => at(costs.peers, place));
   const unit = unitOf(costs.batch.samples);
   if (unit === null || peers.length === 0) return null;
@@ -364,37 +357,12 @@ interface StageLoad {
   readonly inHost: boolean;
 }
 
-interface Fitted {
-  /** Layers that each member computes twice. */
-  readonly recomputed: readonly number[];
-  readonly shares: Shares;
-  /** Elements whose state lies in a member's main memory. */
-  readonly hosted: ReadonlyMap<number, number>;
-  /** Bytes that its GPUs have no room for. */
-  readonly lacking: number;
-  /** Bytes of its largest buffers past what its members' GPUs take in one. */
-  readonly excess: number;
-  readonly missingBytes: number;
-}
-
 /** Its members; of each, samples of its largest micro-batch. */
 type Members = Pick<StageLanes, 'places' | 'largest'>;
 type KnownMembers = Members & { readonly known: Pick<KnownOfStage, 'fits'> };
 
 /** A stage before its keepers and its members' main memory take what their GPUs have no room for. */
-interface OnGpus {
-  readonly needs: StateNeeds;
-  readonly recomputed: readonly number[];
-  /** What each member's GPU takes of the state. */
-  readonly own: readonly number[];
-  /** What each member's main memory has room for. */
-  readonly hosts: readonly number[];
-  /** Bytes that members lack for their work alone. */
-  readonly under: number;
-  readonly excess: number;
-  /** Of the state, what no GPU of theirs has room for. */
-  readonly left: number;
-}
+type OnGpus = ReturnType<typeof fitOnGpus>;
 
 /**
  * A stage within the memory of its members: as few layers computed twice as leave room, and the stage's state where there
@@ -409,7 +377,7 @@ export function fitStage(
   load: StageLoad,
   placement: Placement,
   keepers: Keepers,
-): Fitted {
+) {
   const { shape, slots, gathered, inHost } = load;
   // What is gathered lies with those who gather it.
   const hasKeepers = gathered === 0 && keepers.size > 0;
@@ -421,45 +389,13 @@ export function fitStage(
   return fitted(members, found, inHost, hasKeepers ? keepers : new Map());
 }
 
-/** No more layers fit these members, whatever they compute twice and however few micro-batches are in flight. */
-export function mostLayers(costs: ClusterCosts, members: StageLanes, first: boolean, last: boolean): number {
-  members.known.capacities ??= new Map();
-  const { capacities } = members.known;
-  const end = (first ? 1 : 0) + (last ? 2 : 0);
-  const known = capacities.get(end);
-  if (known !== undefined) return known;
-  let [low, high] = [0, costs.model.layers];
-  while (low < high) {
-    const layers = (low + high + 1) >> 1;
-    if (mayHold(costs, members, { first, last, layers })) low = layers;
-    else high = layers - 1;
-  }
-  capacities.set(end, low);
-  return low;
-}
-
-function mayHold(costs: ClusterCosts, { places, largest }: Members, shape: StageShape): boolean {
-  const needs = stateNeeds(costs, shape, places, 0, false);
-  let free = 0;
-  for (const [member, place] of places.entries()) {
-    const peer = at(costs.peers, place);
-    if (costs.excessBytes(peer, shape, int(largest, member)) > 0) return false;
-    const bytes = (recomputed: number): number =>
-      costs.memory.stageBytes(shape, { samples: int(largest, member), slots: 1, recomputed }, peer.compute);
-    const room = roomOf(costs, peer, needs) - Math.min(bytes(0), bytes(shape.layers)) - needs.beside;
-    if (room < 0) return false;
-    free += room + hostRoom(costs, peer, needs);
-  }
-  return free >= needs.state - 1;
-}
-
 function fitOnGpus(
   costs: ClusterCosts,
   { places, largest }: Members,
   load: StageLoad,
   placement: Placement,
   hasKeepers: boolean,
-): OnGpus {
+) {
   const { shape, gathered, inHost } = load;
   const needs = stateNeeds(costs, shape, places, gathered, hasKeepers);
   const peers = places.map((place) => at(costs.peers, place));
@@ -475,15 +411,20 @@ function fitOnGpus(
     placement,
   );
   return {
-    ...{ needs, recomputed, own, hosts },
+    ...{ needs, recomputed },
+    /** What each member's GPU takes of the state, and what its main memory has room for. */
+    ...{ own, hosts },
+    /** Bytes that members lack for their work alone. */
     under: totalOf(rooms, (room) => Math.max(0, -room)),
-    excess: peers.reduce((sum, peer, member) => sum + costs.excessBytes(peer, shape, int(largest, member)), 0),
+    /** Bytes of its largest buffers past what its members' GPUs take in one. */
+    excess: totalOf(peers.keys(), (member) => costs.excessBytes(at(peers, member), shape, int(largest, member))),
+    /** Of the state, what no GPU of theirs has room for. */
     left: Math.max(0, needs.state - freeOf(rooms)),
   };
 }
 
 /** With what keepers and main memory take, one after the other. */
-function fitted({ places }: Members, onGpus: OnGpus, inHost: boolean, keepers: Keepers): Fitted {
+function fitted({ places }: Members, onGpus: OnGpus, inHost: boolean, keepers: Keepers) {
   const { needs, recomputed, own, hosts, under, excess } = onGpus;
   const shares = new Map<number, number>();
   for (let member = 0; member < places.length; member++) shares.set(at(places, member), at(own, member));
@@ -509,7 +450,17 @@ function fitted({ places }: Members, onGpus: OnGpus, inHost: boolean, keepers: K
   };
   for (const takes of inHost ? [toHosts, toKeepers] : [toKeepers, toHosts]) takes();
   const missingBytes = Math.ceil(under + excess + (left > 1 ? left : 0));
-  return { recomputed, shares, hosted, lacking, excess, missingBytes };
+  return {
+    /** Layers that each member computes twice. */
+    recomputed,
+    shares,
+    /** Elements whose state lies in a member's main memory. */
+    hosted,
+    /** Bytes that its GPUs have no room for. */
+    lacking,
+    excess,
+    missingBytes,
+  };
 }
 
 const freeOf = (rooms: readonly number[]): number => totalOf(rooms, (own) => Math.max(0, own));
@@ -522,7 +473,7 @@ function roomsBeside(
   { shape, slots, gathered }: StageLoad,
   needs: StateNeeds,
   lacks: (rooms: readonly number[]) => boolean,
-): { readonly rooms: readonly number[]; readonly recomputed: readonly number[] } {
+) {
   const room = (peer: PlannedPeer, member: number, recomputed: number): number => {
     const work = {
       ...{ samples: int(largest, member), slots: int(slots, member), recomputed },

@@ -9,12 +9,13 @@
 import { arrayOf, assertNever, at, got, type PeerId, type Range, totalOf } from '../base.ts';
 import { withStateWire } from '../plan/codedState.ts';
 import { hasOwnEnds } from '../plan/ends.ts';
+import { ownedCrews } from '../plan/ownerTable.ts';
 import type { Plan } from '../plan/plan.ts';
 import { counted, secondsText } from '../quantityText.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
 import { memoryWith, memoryWithin, stateOf } from './draft.ts';
-import { ownedCrews, ownedStages, type SplitOptions, splitAlong, splitProblem, withAllowedCuts } from './equalSplit.ts';
+import { ownedStages, type SplitOptions, splitAlong, splitProblem, withAllowedCuts } from './equalSplit.ts';
 import { type Forecast, forecast } from './forecast.ts';
 import { withTightestWires } from './streamWires.ts';
 

@@ -4,7 +4,7 @@
  * cost it least beside what it carries already.
  */
 
-import { addToKey, got, overlap, type PeerId, pushToKey, type Range, rounded, totalOf } from '../base.ts';
+import { addToKey, countIn, countInBoth, got, type PeerId, pushToKey, type Range, rounded, totalOf } from '../base.ts';
 import { type BufferLimits, largestShardBytes } from '../memory/bufferLimits.ts';
 import type { BufferSpec } from '../memory/bufferSpec.ts';
 import { shardBuffers, stageBuffers, stagesOfPeer } from '../memory/memory.ts';
@@ -232,10 +232,7 @@ function inOrder(desk: Desk, piece: Piece, peers: readonly PeerId[]): PeerId[] {
 
 function hadBefore({ before }: Placing, { block, range }: Piece, peer: PeerId): number {
   const shards = before?.state.find((state) => state.block === block)?.shards ?? [];
-  return shards.reduce((sum, shard) => {
-    const [from, to] = overlap(shard.range, range) ?? [0, 0];
-    return sum + (keepersOf(shard).includes(peer) ? to - from : 0);
-  }, 0);
+  return totalOf(shards, (shard) => (keepersOf(shard).includes(peer) ? countInBoth(shard.range, range) : 0));
 }
 
 /** A keeper gets slices from every other holder, and new values where it is not the primary and does not compute with all of it. */
@@ -249,12 +246,8 @@ function costAt({ placing: { byteCost }, holders: all }: Desk, piece: Piece, pee
   return cost + (hasValues ? 0 : ELEMENT_BYTES * sizeOf(piece) * byteCost(piece.peer, peer));
 }
 
-function bytesIn(ranges: readonly Range[], whole: Range): number {
-  return ranges.reduce((sum, range) => {
-    const [from, to] = overlap(range, whole) ?? [0, 0];
-    return sum + (to - from) * ELEMENT_BYTES;
-  }, 0);
-}
+const bytesIn = (ranges: readonly Range[], whole: Range): number =>
+  ELEMENT_BYTES * totalOf(ranges, (range) => countInBoth(range, whole));
 
 function give(desk: Desk, piece: Piece, peer: PeerId): void {
   carry(desk, peer, costAt(desk, piece, peer));
@@ -537,7 +530,7 @@ export function lackOf(plan: Plan, { count, sites }: ReplicaWish): number {
   let [lack, whole] = [0, 0];
   for (const { shards } of plan.state)
     for (const { peer, range, replicas } of shards) {
-      const elements = range[1] - range[0];
+      const elements = countIn(range);
       whole += elements;
       const copies = totalOf(replicas.slice(0, count), (replica) => 1 / (1 + near(peer, replica)));
       lack += elements * (count - copies);

@@ -4,7 +4,7 @@
  * the peer itself; nothing is derived from a peak rate.
  */
 import { z } from 'zod';
-import { at, evenRanges, float, int, invariant, type Result, refusal, success, totalOf } from '../base.ts';
+import { at, evenRanges, float, int, invariant, type Result, refusal, success, total, totalOf } from '../base.ts';
 import {
   count,
   expecting,
@@ -309,7 +309,7 @@ function relax(peers: readonly RoomTable[], batch: number): Relaxed | null {
     }
   }
   segments.sort((a, b) => b.slope - a.slope);
-  let left = batch - path.reduce((sum, samples) => sum + samples, 0);
+  let left = batch - total(path);
   if (left < 0) return null;
   let price = segments[0]?.slope ?? 0;
   for (const { peer, length, slope } of segments) {
@@ -591,7 +591,7 @@ function quickest(group: Group, peers: readonly PeerCosts[], sizing: Sizing): Si
     return cutsOf(group, peer, size * count).filter(({ timeMs }) => timeMs <= sizing.objectiveMs);
   });
   const chosen = choices.map((cuts) => cuts.reduce((best, cut) => (cut.timeMs < best.timeMs ? cut : best)));
-  let lacking = group.stateGiB - total(chosen.map(({ room }) => room));
+  let lacking = group.stateGiB - totalOf(chosen, ({ room }) => room);
   while (lacking > BYTE_GIB) {
     let exchange: { peer: number; cut: TimedCut; worth: number } | null = null;
     for (const [peer, now] of chosen.entries())
@@ -630,7 +630,6 @@ const sizingOf = (group: Group, peers: readonly PeerCosts[], cuts: readonly Cut[
 });
 
 const fits = (peer: PeerCosts, size: number): boolean => roomGiB(peer, size) >= -BYTE_GIB;
-const total = (list: readonly number[]): number => list.reduce((sum, value) => sum + value, 0);
 
 /** A larger batch is shared out by so many samples at a time that there are at most so many of them. */
 const MOST_UNITS = 512;

@@ -7,7 +7,7 @@
  */
 import { at, float, int, outside } from '../base.ts';
 import { SLACK_SECONDS } from '../limits.ts';
-import { type BlockName, layerBlock } from '../model/model.ts';
+import { type BlockName, layerBlock, type Model } from '../model/model.ts';
 import { hopTicks } from '../schedule/oneForwardOneBackward.ts';
 import { type ClusterCosts, downloadFrom, memo, uploadTo } from './clusterCosts.ts';
 import { timesAsLong } from './gathering.ts';
@@ -52,51 +52,32 @@ export interface Fit {
  * the links from each lane of a stage to each of the next one. Of a lane's times there are two: for micro-batches of the
  * first size and of the last one. Arrays are longer than they need be: those of one draft serve the next.
  */
-interface Pace {
-  readonly firstLane: Int32Array;
-  readonly forward: Float64Array;
-  readonly backward: Float64Array;
-  /** What is computed again while the gradient is on its way. */
-  readonly ahead: Float64Array;
-  readonly rest: Float64Array;
-  readonly partners: Int32Array;
-  /** 1: what leaves this lane's peer takes turns on its line. */
-  readonly takesTurns: Uint8Array;
-  readonly firstLink: Int32Array;
-  readonly latency: Float64Array;
-  /** Seconds a sample, forward and backward. */
-  readonly there: Float64Array;
-  readonly home: Float64Array;
-  /** Samples that go over it. */
-  readonly through: Int32Array;
-  /** How far a walk is: until when lanes work and rest, and links carry. */
-  readonly free: Float64Array;
-  readonly rested: Float64Array;
-  readonly lineFree: Float64Array;
-  readonly thereFree: Float64Array;
-  readonly homeFree: Float64Array;
-  /** When what each micro-batch's forward and backward need is here, of each stage. */
-  readonly inputAt: Float64Array;
-  readonly gradientAt: Float64Array;
-  readonly order: Int32Array;
-}
+type Pace = ReturnType<typeof paceOfLength>;
 
 const knownPaces = memo<Pace>();
+
+function paceOfLength(length: number) {
+  const floats = () => new Float64Array(length);
+  const ints = () => new Int32Array(length);
+  return {
+    ...{ firstLane: ints(), firstLink: ints(), partners: ints(), order: ints() },
+    /** `ahead`: what is computed again while the gradient is on its way. */
+    ...{ forward: floats(), backward: floats(), ahead: floats(), rest: floats() },
+    /** 1: what leaves this lane's peer takes turns on its line. */
+    takesTurns: new Uint8Array(length),
+    /** Of a link: its latency, seconds a sample forward and backward, and samples that go over it. */
+    ...{ latency: floats(), there: floats(), home: floats(), through: ints() },
+    /** How far a walk is: until when lanes work and rest, and links carry. */
+    ...{ free: floats(), rested: floats(), lineFree: floats(), thereFree: floats(), homeFree: floats() },
+    /** When what each micro-batch's forward and backward need is here, of each stage. */
+    ...{ inputAt: floats(), gradientAt: floats() },
+  };
+}
 
 /** With room for so many stages, lanes, links and forwards. */
 function paceFor(costs: ClusterCosts, ...counts: readonly number[]): Pace {
   const doublings = Math.ceil(Math.log2(1 + Math.max(...counts)));
-  return knownPaces(costs, doublings, () => {
-    const floats = () => new Float64Array(2 * 2 ** doublings);
-    const ints = () => new Int32Array(2 * 2 ** doublings);
-    return {
-      ...{ firstLane: ints(), firstLink: ints(), partners: ints(), through: ints(), order: ints() },
-      ...{ forward: floats(), backward: floats(), ahead: floats(), rest: floats(), free: floats(), rested: floats() },
-      ...{ takesTurns: new Uint8Array(2 * 2 ** doublings), lineFree: floats() },
-      ...{ latency: floats(), there: floats(), home: floats(), thereFree: floats(), homeFree: floats() },
-      ...{ inputAt: floats(), gradientAt: floats() },
-    };
-  });
+  return knownPaces(costs, doublings, () => paceOfLength(2 * 2 ** doublings));
 }
 
 /** Micro-batches that are looked at. */
@@ -201,7 +182,7 @@ function busiestLane({ sizes, stages }: Layout, pace: Pace): number {
 }
 
 /** Every lane's work has to be done, after the shortest way in and before the shortest way out; and all of a link's. */
-function leastEnds({ sizes, stages }: Layout, pace: Pace): { readonly ends: Float64Array; readonly seconds: number } {
+function leastEnds({ sizes, stages }: Layout, pace: Pace) {
   const smallest = int(sizes, sizes.length - 1);
   const ends = new Float64Array(int(pace.firstLane, stages.length));
   let [seconds, wayIn, wayOut, link] = [0, 0, 0, 0];
@@ -472,31 +453,22 @@ function orderByClock({ hop, perPlace, places }: Ticks, count: number, stages: n
 const NO_WORK = -1;
 
 /** Of each peer by its place, in seconds; the latencies are those to keepers of what it holds, and to holders of what it keeps. */
-interface Traffic {
-  readonly end: Float64Array;
-  readonly kept: Float64Array;
-  readonly slicesOut: Float64Array;
-  readonly slicesIn: Float64Array;
-  readonly valuesOut: Float64Array;
-  readonly valuesIn: Float64Array;
-  readonly outLatency: Float64Array;
-  readonly inLatency: Float64Array;
-}
+type Traffic = ReturnType<typeof trafficAmong>;
 
 const knownTraffic = memo<Traffic>();
 
-/** Zeros for these peers. */
-function trafficOf(costs: ClusterCosts, places: readonly number[]): Traffic {
-  const column = () => new Float64Array(costs.peers.length);
-  const traffic = knownTraffic(costs, 0, () => ({
+function trafficAmong(peers: number) {
+  const column = () => new Float64Array(peers);
+  return {
     ...{ end: column(), kept: column(), slicesOut: column(), slicesIn: column() },
     ...{ valuesOut: column(), valuesIn: column(), outLatency: column(), inLatency: column() },
-  }));
-  const { end, kept, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
-  for (const place of places) {
-    end[place] = kept[place] = slicesOut[place] = slicesIn[place] = 0;
-    valuesOut[place] = valuesIn[place] = outLatency[place] = inLatency[place] = 0;
-  }
+  };
+}
+
+/** Zeros for these peers. */
+function trafficOf(costs: ClusterCosts, places: readonly number[]): Traffic {
+  const traffic = knownTraffic(costs, 0, () => trafficAmong(costs.peers.length));
+  for (const column of Object.values(traffic)) for (const place of places) column[place] = 0;
   return traffic;
 }
 
@@ -510,7 +482,7 @@ function exchangeSeconds(
   costs: ClusterCosts,
   draft: Draft,
   { stages }: Layout,
-  { shares, hosted }: { readonly shares: readonly Shares[]; readonly hosted: ReadonlyMap<number, number> },
+  { shares, hosted }: Pick<Fit, 'shares' | 'hosted'>,
   ends: Float64Array,
   least = 0,
 ): number {
@@ -661,16 +633,17 @@ function exchange(costs: ClusterCosts, traffic: Traffic, holder: number, keeper:
   inLatency[keeper] = Math.max(float(inLatency, keeper), latencySeconds);
 }
 
-const knownSizes = memo<{ layer: number; embedding: number; head: number; table: number }>();
+const knownSizes = memo<ReturnType<typeof sizesOfBlocks>>();
 
-const blockSizes = (costs: ClusterCosts) =>
-  knownSizes(costs, 0, () => {
-    const blocks = new Map(costs.model.blocks.map((own) => [own.name, own]));
-    const elements = (name: BlockName): number => blocks.get(name)?.elements ?? 0;
-    return {
-      layer: elements(layerBlock(0)),
-      embedding: elements('embedding'),
-      head: elements('head'),
-      table: blocks.get('embedding')?.tensors[0]?.elements ?? 0,
-    };
-  });
+const blockSizes = (costs: ClusterCosts) => knownSizes(costs, 0, () => sizesOfBlocks(costs.model));
+
+function sizesOfBlocks({ blocks }: Model) {
+  const found = (name: BlockName) => blocks.find((own) => own.name === name);
+  const elements = (name: BlockName): number => found(name)?.elements ?? 0;
+  return {
+    layer: elements(layerBlock(0)),
+    embedding: elements('embedding'),
+    head: elements('head'),
+    table: found('embedding')?.tensors[0]?.elements ?? 0,
+  };
+}

@@ -4,7 +4,7 @@
  * stream fastest, as many as can be get float32, of the others as many as can be f16, then int8, and the rest stay as they
  * are: a step may take so much longer for it, by the same prediction that the plan was chosen by.
  */
-import { at, got, type PeerId } from '../base.ts';
+import { at, countIn, got, type PeerId } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
 import type { PlanLink } from '../plan/planLink.ts';
 import { tightestWire, WIRE_ENCODINGS, type WireEncoding } from '../wire.ts';
@@ -37,8 +37,8 @@ export function streamLinks({ stages, microBatches }: Plan): StreamLink[] {
     for (const { id, samples } of microBatches) {
       const [one, other] = [got(at(owners, index), id), got(after, id)];
       if (one === other) continue;
-      add(one, other, samples[1] - samples[0]);
-      add(other, one, samples[1] - samples[0]);
+      add(one, other, countIn(samples));
+      add(other, one, countIn(samples));
     }
   return [...found.values()];
 }

@@ -97,8 +97,9 @@ export function scaled({ peers, links }: Cluster, field: string, times: number):
   };
   if (isField(PEER_FIELDS, field)) {
     const said = field === 'meanSessionSeconds' ? { meanSessionSeconds: SESSION_SECONDS } : {};
-    const changed = peers.map((peer) => scale<ClusterPeer>({ ...said, ...peer }, field));
-    return success({ peers: field === 'flopsPerSecond' ? changed.map((peer) => faster(peer, times)) : changed, links });
+    const change = (peer: ClusterPeer): ClusterPeer =>
+      field === 'flopsPerSecond' ? faster(peer, times) : scale<ClusterPeer>({ ...said, ...peer }, field);
+    return success({ peers: peers.map(change), links });
   }
   if (!isField(LINK_FIELDS, field)) return refusal(`"${field}" is unknown: ${EXPECTED}`);
   return success({
@@ -111,8 +112,9 @@ export function scaled({ peers, links }: Cluster, field: string, times: number):
   });
 }
 
-/** What was measured wins over a rate, so it changes with it. */
-function faster(peer: ClusterPeer, times: number): ClusterPeer {
+/** At so many times the rate: what was measured wins over it, so both change. */
+export function faster({ flopsPerSecond, ...same }: ClusterPeer, times: number): ClusterPeer {
+  const peer = flopsPerSecond === undefined ? same : { ...same, flopsPerSecond: flopsPerSecond * times };
   if (!peer.measured) return peer;
   const { forwardSecondsPerLayer, backwardSecondsPerLayer, ...rest } = peer.measured;
   const shorter = (table: readonly number[]): number[] => table.map((seconds) => seconds / times);

@@ -249,9 +249,10 @@ export function crossEntropy(
   { x: logits_NV, dx: dlogits_NV }: { readonly x: Matrix; readonly dx: Matrix },
   targets_N: ArrayLike<number>,
   scale: number,
-): number {
+  losses_N: Matrix,
+): void {
   const V = logits_NV.length / targets_N.length;
-  let loss = 0;
+  losses_N.fill(0);
   for (let n = 0; n < targets_N.length; n++) {
     if (targets_N[n] === NO_TARGET) {
       dlogits_NV.fill(0, n * V, (n + 1) * V);
@@ -268,9 +269,34 @@ export function crossEntropy(
     }
     const rest = most - (logits_NV[target] ?? 0);
     const sum = others + Math.exp(-rest);
-    loss += scale * (rest > 0 ? rest + Math.log(sum) : Math.log1p(others));
+    losses_N[n] = rest > 0 ? rest + Math.log(sum) : Math.log1p(others);
     dlogits_NV[target] = -others;
     for (let v = n * V; v < (n + 1) * V; v++) dlogits_NV[v] = ((dlogits_NV[v] ?? 0) * scale) / sum;
   }
-  return loss;
+}
+
+/**
+ * DPO (Rafailov et al. 2023, equation 7) of windows of T rows with a pair each. The losses of their rows become those of the
+ * pairs, each in its first row: −log σ(β·margin), the margin being by how much the adapter moved log π(chosen) − log π(rejected),
+ * which begin at a window's first row and at a later one. Each row's gradient is multiplied with its part in the pair's.
+ */
+export function preferencePairs(
+  { losses: losses_N, dx: dlogits_NV }: { readonly losses: Matrix; readonly dx: Matrix },
+  firstRows: readonly number[],
+  T: number,
+  beta: number,
+): void {
+  const [half, V] = [T / 2, dlogits_NV.length / losses_N.length];
+  const sideOf = (n: number): number => (at(firstRows, n) === 0 ? 1 : -1);
+  for (let start = 0; start < losses_N.length; start += T) {
+    let margin = 0;
+    for (let n = start; n < start + half; n++) margin += sideOf(n) * (at(losses_N, n + half) - at(losses_N, n));
+    const unsure = 1 / (1 + Math.exp(beta * margin));
+    for (let n = start; n < start + T; n++) {
+      const part = n < start + half ? beta * unsure * sideOf(n) : 0;
+      for (let i = n * V; i < (n + 1) * V; i++) dlogits_NV[i] = (dlogits_NV[i] ?? 0) * part;
+    }
+    losses_N.fill(0, start, start + T);
+    losses_N[start] = Math.max(0, -beta * margin) + Math.log1p(Math.exp(-Math.abs(beta * margin)));
+  }
 }

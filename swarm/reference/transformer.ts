@@ -76,7 +76,7 @@ export class Transformer {
   #targets: readonly number[] = [];
   /** Position of each sequence's first row. */
   #first = 0;
-  /** What each target's loss counts: 1/(those of the step). */
+  /** What each target's loss counts, or each pair's: 1/(those of the step). */
   #lossScale = 0;
   #loss = 0;
   #logits: Matrix = new Float64Array();
@@ -113,7 +113,7 @@ export class Transformer {
     return this.#slope(this.#blocks[0], 'x');
   }
 
-  /** The loss of the windows; of the whole step's `divisor` targets that count, if these are a part of it. */
+  /** The loss of the windows; of the whole step's `divisor` targets that count (or pairs), if these are a part of it. */
   forward(windows: readonly Window[], divisor?: number): number {
     const { sequences, positions } = this.#shape;
     invariant(
@@ -124,7 +124,8 @@ export class Transformer {
     this.#ids = all.flatMap(({ ids }) => [...ids]);
     this.#firstRows = all.flatMap(({ ids, firstRows }) => [...(firstRows ?? new Uint32Array(ids.length))]);
     this.#targets = all.flatMap(({ targets }) => [...targets]);
-    this.#lossScale = 1 / (divisor ?? this.#targets.filter((target) => target !== NO_TARGET).length);
+    const own = (): number => this.#targets.filter((target) => target !== NO_TARGET).length;
+    this.#lossScale = 1 / (divisor ?? (this.#model.beta === undefined ? own() : sequences));
     for (const row of this.#rows) row.forward();
     return this.#loss;
   }
@@ -322,7 +323,9 @@ export class Transformer {
     { scale, rank: R, a, b, from, width }: Omit<LinearAdapter, 'parts'> & AdapterPart,
     index: number,
   ): Row {
-    const [N, products] = [this.#rowCount, this.#products];
+    const [N, T, products] = [this.#rowCount, this.#shape.positions, this.#products];
+    // Text is made by the adapter alone.
+    const isOfPairs = this.#model.beta !== undefined && this.#shape.context === undefined;
     const x_NP: View = { values: this.#activation(block, x, P), row: P };
     const y_NQ: View = { values: this.#activation(block, y, Q), from, row: Q };
     const a_RP: View = { values: this.#tensor(at(a, index)), row: P };
@@ -336,6 +339,7 @@ export class Transformer {
         h_NR.values.fill(0);
         products.add([N, R, P], x_NP, turned(a_RP), h_NR);
         scaleAll(h_NR.values, scale);
+        if (isOfPairs) for (let n = 0; n < N; n++) if (n % T >= T / 2) h_NR.values.fill(0, n * R, (n + 1) * R);
         products.add([N, width, R], h_NR, turned(b_QR), y_NQ);
       },
       backward: () => {
@@ -424,12 +428,17 @@ export class Transformer {
 
   #crossEntropy(block: number, { logits, vocabulary }: OperationOf<'crossEntropy'>): Row {
     const x = this.#activation(block, logits, vocabulary);
-    const dlogits = this.#products.zeros(x.length);
+    const [dlogits, losses] = [this.#products.zeros(x.length), new Float64Array(this.#rowCount)];
     const passage = { x, dx: dlogits };
+    const { beta } = this.#model;
     this.#logits = x;
     return {
       forward: () => {
-        this.#loss = rows.crossEntropy(passage, this.#targets, this.#lossScale);
+        rows.crossEntropy(passage, this.#targets, this.#lossScale, losses);
+        if (beta !== undefined)
+          rows.preferencePairs({ losses, dx: dlogits }, this.#firstRows, this.#shape.positions, beta);
+        this.#loss = 0;
+        for (const loss of losses) this.#loss += this.#lossScale * loss;
       },
       backward: () => {
         const dx = this.#slope(block, logits, vocabulary);

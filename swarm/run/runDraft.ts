@@ -1,12 +1,12 @@
 /**
- * A run as an operator drafts it on the dashboard: another run's text, a model of a list or that run's own, and the few
- * numbers that people change. A draft is a recipe for a run file, so that everything about it is checked where run
+ * A run as an operator drafts it on the dashboard: another run's text or one that was brought along, a model of a list, that
+ * run's own or that of a folder on the server, and the few numbers that people change. A draft is a recipe for a run file, so that everything about it is checked where run
  * files are.
  */
 import { z } from 'zod';
 import { type Result, refusal } from '../base.ts';
 import { count } from '../fields.ts';
-import { DATA_FORMATS, parseRunFile, type RunFile } from './runFile.ts';
+import { parseRunFile, type RunFile, TEXT_FORMATS } from './runFile.ts';
 
 /** GPT-2's shape in sizes; the vocabulary is that of the text. */
 export const MODEL_PRESETS = {
@@ -22,18 +22,36 @@ const whole = z.int().min(1).max(1e9);
 
 /** A text that an operator brought along, or examples: its name, its files, and what they have. */
 export const TEXT_NAME = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,59}$/;
-export type TextFormat = (typeof DATA_FORMATS)[number];
+export type TextFormat = (typeof TEXT_FORMATS)[number];
 export const textFile = (name: string, format: TextFormat): string => `${name}.${format === 'text' ? 'txt' : 'jsonl'}`;
 export const heldOutOf = (name: string): string => `${name}.held-out`;
 
-/** How a text that was brought along is read: examples by the tokenizer of the source. Paths are beside it. */
+/** How a text that was brought along is read. Paths are beside it. */
 export interface OwnText {
   readonly format: TextFormat;
   readonly tokenizer: string;
+  /** Whose tokens it has: those of the draft's source, or bytes whatever the source has. */
+  readonly tokens: 'source' | 'bytes';
   readonly chatTemplate?: string;
 }
-const BYTES_OF_TEXT: OwnText = { format: 'text', tokenizer: 'bytes' };
+const BYTES_OF_TEXT: OwnText = { format: 'text', tokenizer: 'bytes', tokens: 'bytes' };
 const BYTE_VOCABULARY = 256;
+
+/** The model and the weights of a folder that the server was started with, by the folder's name. */
+const FOLDER = 'folder:';
+type FolderModel = `${typeof FOLDER}${string}`;
+export const folderModel = (name: string): FolderModel => `${FOLDER}${name}`;
+/** The folder's name; null: the model is none of a folder. */
+export const folderOf = (model: RunDraft['model']): string | null =>
+  model.startsWith(FOLDER) ? model.slice(FOLDER.length) : null;
+
+/** What is trained in place of a folder's own weights. */
+const draftAdapterSchema = z.object({
+  rank: z.number(),
+  alpha: z.number(),
+  targets: z.array(z.string().max(100)).max(100),
+});
+export type DraftAdapter = z.infer<typeof draftAdapterSchema>;
 
 export const runDraftSchema = z.object({
   name: z.string().max(200),
@@ -43,8 +61,10 @@ export const runDraftSchema = z.object({
   text: z.string().regex(TEXT_NAME).nullable(),
   /** Of examples that were brought along: several in a window. */
   packing: z.boolean(),
-  /** The source's own model, or one of the list. */
-  model: z.enum(['same', ...PRESET_NAMES]),
+  /** The source's own model, one of the list, or that of a folder, which has a tokenizer of its own. */
+  model: z.union([z.enum(['same', ...PRESET_NAMES]), z.templateLiteral([FOLDER, z.string().max(200)])]),
+  /** Of a folder's model; null: all of its weights are trained. */
+  adapter: draftAdapterSchema.nullable(),
   /** Weights of the source after so many steps, with a fresh optimizer; null: new ones, from the seed. */
   checkpoint: count.nullable(),
   /** Of a former checkpoint: whose steps it stands after. */
@@ -65,6 +85,7 @@ export const INITIAL_DRAFT: Omit<RunDraft, 'source'> = {
   text: null,
   packing: true,
   model: 'same',
+  adapter: null,
   checkpoint: null,
   steps: 300,
   globalBatchSize: 16,
@@ -76,7 +97,7 @@ export const INITIAL_DRAFT: Omit<RunDraft, 'source'> = {
   seed: 1,
 };
 
-/** The draft as a run file, or why it is none. `own`: of its text, where it has one. */
+/** The draft as a run file, or why it is none. `source`: its run, or what its folder has; `own`: of its text, where it has one. */
 export function runFileOfDraft(draft: RunDraft, source: RunFile, own: OwnText = BYTES_OF_TEXT): Result<RunFile> {
   const { name, steps, globalBatchSize, sequenceLength, warmupSteps, seed } = draft;
   if (draft.checkpoint !== null && draft.model !== 'same')
@@ -84,29 +105,35 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile, own: OwnText = 
       'weights of a checkpoint fit the model that they are of alone: choose the same model, or new weights',
     );
   const { text } = draft;
+  const folder = folderOf(draft.model);
+  if (folder !== null && text === null)
+    return refusal(
+      `the text of ${draft.source} is kept as tokens of its own, which ${folder} does not know: bring a text or examples along`,
+    );
   const format = source.data.format ?? 'text';
   if (text === null && format !== 'text' && sequenceLength !== source.train.sequenceLength)
     return refusal(
       `the examples of ${source.name} lie in windows of ${source.train.sequenceLength} tokens: choose the same length`,
     );
-  const hasItsTokens = text === null || own.format !== 'text';
+  const hasItsTokens = text === null || own.tokens === 'source';
   const vocabulary = hasItsTokens ? source.model.vocab_size : BYTE_VOCABULARY;
   if (draft.checkpoint !== null && source.model.vocab_size !== vocabulary)
     return refusal(
       `a text of your own is read as bytes, and the weights of ${source.name} were trained on other tokens: choose new weights`,
     );
-  const adapted = draft.model === 'same' ? adaptedAs(source, seed) : null;
+  const adapted = adaptedAs(draft, source);
   if (adapted !== null && source.model.vocab_size !== vocabulary)
     return refusal(
       `a text of your own is read as bytes, and the weights of ${source.name} that its adapter leaves as they are know other tokens: bring examples, or choose a model of the list`,
     );
   const model =
-    draft.model === 'same'
-      ? withVocabulary(source.model, vocabulary)
-      : presetConfig(draft.model, vocabulary, sequenceLength);
+    draft.model in MODEL_PRESETS
+      ? presetConfig(draft.model as ModelPreset, vocabulary, sequenceLength) // a key of the table
+      : withVocabulary(source.model, vocabulary);
   const { optimizer } = source.train;
+  const init = adapted === null && folder === null ? { seed } : source.init;
   const file = {
-    ...{ name, model, init: adapted === null ? { seed } : source.init, precision: source.precision },
+    ...{ name, model, init, precision: source.precision },
     data: { ...(text === null ? source.data : dataOf(text, own, draft.packing)), seed },
     evaluation: text === null ? source.evaluation : { files: [heldOutOf(text)], everySteps: draft.checkpointEvery },
     train: {
@@ -114,15 +141,17 @@ export function runFileOfDraft(draft: RunDraft, source: RunFile, own: OwnText = 
       optimizer: { ...optimizer, learningRate: draft.learningRate },
       schedule: { type: draft.schedule, warmupSteps },
       ...adapted,
+      ...(text === null && source.train.beta !== undefined && { beta: source.train.beta }),
     },
     checkpoint: { everySteps: draft.checkpointEvery },
   };
   return parseRunFile(file, 'the draft');
 }
 
-/** A new adapter like the source's on the same weights; null: every weight is trained. */
-function adaptedAs({ train: { adapter, base } }: RunFile, seed: number): object | null {
-  if (adapter === undefined) return null;
+/** The folder's adapter as it was drafted, or a new one like the source's on the same weights; null: every weight is trained. */
+function adaptedAs({ model, adapter: drafted, seed }: RunDraft, { train: { adapter, base } }: RunFile): object | null {
+  if (folderOf(model) !== null) return drafted && { adapter: { type: 'lora', ...drafted, seed } };
+  if (model !== 'same' || adapter === undefined) return null;
   const { init: _, ...own } = adapter;
   return { adapter: { ...own, seed }, base };
 }
@@ -185,8 +214,32 @@ const listedRunSchema = z.object({
 export type ListedRun = z.infer<typeof listedRunSchema>;
 
 /** `bytes`: to train on; what is held out of it is not counted. */
-export const listedTextSchema = z.object({ name: z.string(), format: z.enum(DATA_FORMATS), bytes: z.int() });
+export const listedTextSchema = z.object({ name: z.string(), format: z.enum(TEXT_FORMATS), bytes: z.int() });
 export type ListedText = z.infer<typeof listedTextSchema>;
+
+/** A model's folder on the server's disk. */
+const listedModelSchema = z.object({
+  name: z.string(),
+  /** Why it cannot be trained; null: it can. */
+  problem: z.string().nullable(),
+  /** Null: its config.json is of no model that is known here. */
+  model: z
+    .object({
+      ...{ family: z.string(), layers: z.int(), width: z.int(), parameters: z.number(), positions: z.int() },
+      /** Modules that an adapter may change. */
+      targets: z.array(z.string()),
+    })
+    .nullable(),
+});
+export type ListedModel = z.infer<typeof listedModelSchema>;
+export const modelListSchema = z.object({ models: z.array(listedModelSchema) });
+
+const ATTENTION = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'c_attn', 'c_proj'];
+/** Of attention's projections, all that the model has. */
+export const initialAdapter = (targets: readonly string[]): DraftAdapter => ({
+  ...{ rank: 16, alpha: 32 },
+  targets: targets.filter((name) => ATTENTION.includes(name)),
+});
 
 export const runListSchema = z.object({
   runs: z.array(listedRunSchema),

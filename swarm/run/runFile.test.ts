@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { auditOf, modelOf, OPEN_STEPS, orderOf, parseRunFile, withSeed } from './runFile.ts';
+import { auditOf, modelOf, OPEN_STEPS, orderOf, parseRunFile, wholeModelOf, withSeed } from './runFile.ts';
 
 const model = { model_type: 'gpt2', n_layer: 2, n_head: 2, n_embd: 8, n_positions: 16, vocab_size: 256 };
 const optimizer = { type: 'adamw', learningRate: 0.003, betas: [0.9, 0.95], epsilon: 1e-8 };
@@ -78,6 +78,45 @@ test('an adapter has defaults, a seed of its own, and a base that goes only with
   expect(reason(changed('train.base', 'f16'))).toBe(
     'run.json: train.base goes only with adapter: without one every weight is trained, in float32',
   );
+});
+
+test('preference pairs need an adapter and an even window, and have a beta', () => {
+  const lora = { type: 'lora', rank: 4, alpha: 8, targets: ['c_attn'] };
+  const pairs = { files: ['a'], tokenizer: 'bytes', format: 'preference' };
+  const asked = (data: object, train: object) => {
+    const run = changed('data', data) as { readonly train: object };
+    return { ...run, train: { ...run.train, ...train } };
+  };
+  const parsed = parseRunFile(asked(pairs, { adapter: lora }), 'run.json');
+  if (!parsed.ok) throw new Error(parsed.reason);
+  expect(parsed.value.train.beta).toBe(0.1);
+  expect(modelOf(parsed.value).beta).toBe(0.1);
+  expect(wholeModelOf(parsed.value).beta).toBeUndefined();
+  expect(parseRunFile(JSON.parse(JSON.stringify(parsed.value)), 'run.json')).toEqual(parsed);
+  for (const [data, train, expected] of [
+    [
+      pairs,
+      {},
+      'data.format "preference" needs train.adapter: what an answer is compared with is the model without it',
+    ],
+    [
+      pairs,
+      { adapter: lora, sequenceLength: 9 },
+      'train.sequenceLength must be even with data.format "preference", not 9: a window has each pair twice',
+    ],
+    [pairs, { adapter: lora, beta: 0 }, 'train.beta must be a number above 0, not 0'],
+    [
+      { ...pairs, packing: true },
+      { adapter: lora },
+      'data.packing goes only with data.format "completion" or "chat": each pair has a window of its own',
+    ],
+    [
+      { ...pairs, format: 'completion' },
+      { adapter: lora, beta: 0.1 },
+      'train.beta goes only with data.format "preference"',
+    ],
+  ] as const)
+    expect(reason(asked(data, train))).toBe(`run.json: ${expected}`);
 });
 
 test('a cosine decays over all steps to a tenth unless it says otherwise', () => {
@@ -351,7 +390,7 @@ test.each<[path: string, value: unknown, sentence: string]>([
 });
 
 test.each<[data: object, sentence: string]>([
-  [{ format: 'jsonl' }, 'data.format must be "text", "completion" or "chat", not "jsonl"'],
+  [{ format: 'jsonl' }, 'data.format must be "text", "completion", "chat" or "preference", not "jsonl"'],
   [{ packing: true }, 'data.packing goes only with data.format "completion" or "chat": a text has no examples'],
   [{ format: 'completion', packing: 1 }, 'data.packing must be true or false, not 1'],
   [

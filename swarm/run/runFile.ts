@@ -259,6 +259,7 @@ const trainFields = fields({
   islands: islandsSchema.exactOptional(),
   adapter: adapter.exactOptional(),
   base: z.enum(BASE_ENCODINGS, { error: expecting('"f32", "f16" or "int8"') }).exactOptional(),
+  beta: positive32.exactOptional(),
 });
 
 type Cosine = Omit<z.output<typeof cosine>, 'decaySteps'> & { readonly decaySteps: number };
@@ -307,8 +308,11 @@ function withShares(schedule: GivenSchedule): Schedule {
   return schedule.type === 'cosine' ? { ...schedule, decaySteps: OPEN_STEPS, warmup, decay } : { ...schedule, warmup };
 }
 
-/** What the files have: texts, or in each line of them one example. */
-export const DATA_FORMATS = ['text', 'completion', 'chat'] as const;
+/** What files have that operators bring along: texts, or in each line of them one example. */
+export const TEXT_FORMATS = ['text', 'completion', 'chat'] as const;
+const DATA_FORMATS = [...TEXT_FORMATS, 'preference'] as const;
+/** Of preference pairs: DPO's β where the file does not say it. */
+const USUAL_BETA = 0.1;
 
 /** Who may have the first and last stage, which see what is trained on. */
 const ENDS = ['any', 'own'] as const;
@@ -326,7 +330,7 @@ const RUN_FILE = fields({
   data: fields({
     files,
     tokenizer,
-    format: z.enum(DATA_FORMATS, { error: expecting('"text", "completion" or "chat"') }).exactOptional(),
+    format: z.enum(DATA_FORMATS, { error: expecting('"text", "completion", "chat" or "preference"') }).exactOptional(),
     packing: z.boolean({ error: expecting('true or false') }).exactOptional(),
     chatTemplate: text('the path of a chat template').exactOptional(),
     order: z.enum(['sequential', 'shuffled'], { error: expecting('"sequential" or "shuffled"') }).default('sequential'),
@@ -357,7 +361,9 @@ export function parseRunFile(json: unknown, fileName: string): Result<RunFile> {
   if (!parsed.success) return refusal(`${fileName}: ${sentence(parsed.error.issues[0], 'the run file')}`);
   const model = modelFromConfig(parsed.data.model);
   if (!model.ok) return refusal(`${fileName}: model.${model.reason}`);
-  const run = overflowsHalves(model.value) ? inFloats(parsed.data) : parsed.data;
+  const unpaired = pairsProblem(parsed.data);
+  if (unpaired !== null) return refusal(`${fileName}: ${unpaired}`);
+  const run = withBeta(overflowsHalves(model.value) ? inFloats(parsed.data) : parsed.data);
   const trained = modelToTrain(run);
   if (!trained.ok) return refusal(`${fileName}: train.adapter.${trained.reason}`);
   const unfit = dataProblem(run.data);
@@ -393,14 +399,28 @@ export function modelToTrain({ model: config, train }: Pick<RunFile, 'model' | '
 
 /** Fields that say nothing beside the others. */
 function dataProblem({ format = 'text', packing, chatTemplate, tokenizer }: RunFile['data']): string | null {
-  if (packing !== undefined && format === 'text')
-    return 'data.packing goes only with data.format "completion" or "chat": a text has no examples';
+  if (packing !== undefined && (format === 'text' || format === 'preference'))
+    return `data.packing goes only with data.format "completion" or "chat": ${format === 'text' ? 'a text has no examples' : 'each pair has a window of its own'}`;
   if (chatTemplate !== undefined && format !== 'chat')
     return `data.chatTemplate goes only with data.format "chat", not "${format}"`;
   if (format === 'chat' && tokenizer === 'bytes' && chatTemplate === undefined)
     return 'data.chatTemplate is missing: with data.format "chat" and data.tokenizer "bytes" it must be the path of a chat template';
   return null;
 }
+
+/** What pairs need, and others do not have. */
+function pairsProblem({ data, train: { adapter, beta, sequenceLength } }: RunFile): string | null {
+  if (data.format !== 'preference')
+    return beta === undefined ? null : 'train.beta goes only with data.format "preference"';
+  if (adapter === undefined)
+    return 'data.format "preference" needs train.adapter: what an answer is compared with is the model without it';
+  return sequenceLength % 2 === 0
+    ? null
+    : `train.sequenceLength must be even with data.format "preference", not ${sequenceLength}: a window has each pair twice`;
+}
+
+const withBeta = (run: RunFile): RunFile =>
+  run.data.format === 'preference' ? { ...run, train: { beta: USUAL_BETA, ...run.train } } : run;
 
 const inFloats = (run: RunFile): RunFile => ({ ...run, precision: { ...run.precision, compute: 'f32' } });
 
@@ -449,12 +469,17 @@ export const trainedAs = ({
   optimizer,
   adapter: own,
   base = 'f32',
-}: Pick<Train, 'optimizer' | 'adapter' | 'base'>): { readonly optimizer?: 'muon'; readonly adapter?: Adapter } => ({
+  beta,
+}: Pick<Train, 'optimizer' | 'adapter' | 'base' | 'beta'>): {
+  readonly optimizer?: 'muon';
+  readonly adapter?: Adapter;
+} => ({
   ...(optimizer.type === 'muon' && { optimizer: optimizer.type }),
   ...(own && {
     adapter: {
       ...{ rank: own.rank, alpha: own.alpha, targets: own.targets, rslora: own.rslora },
       ...(base !== 'f32' && { base }),
+      ...(beta !== undefined && { beta }),
     },
   }),
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Action, formatAction, formatSchedule, parseAction, parseSchedule } from './action.ts';
+import { formatSchedule, parseAction, parseSchedule } from '../testing/scheduleText.ts';
+import { type Action, formatAction } from './action.ts';
 
 const action: fc.Arbitrary<Action> = fc.oneof(
   fc.record({

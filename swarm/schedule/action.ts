@@ -3,7 +3,7 @@
  * dashboard and debug groups: `2F0` is stage 2, forward, micro-batch 0; `1SEND_F3`; `0REDUCE` (of a whole stage);
  * `COMMIT` (of the whole step).
  */
-import { invariant, type PeerId, peerId } from '../base.ts';
+import type { PeerId } from '../base.ts';
 
 /** Per micro-batch: F forward, R recompute, B backward, and the transfers. */
 export type MicroOp = 'F' | 'R' | 'B' | 'SEND_F' | 'RECV_F' | 'SEND_B' | 'RECV_B';
@@ -50,12 +50,6 @@ export function formatAction(action: Action): string {
   return 'stage' in action ? `${action.stage}${action.op}` : action.op;
 }
 
-export function parseAction(text: string): Action {
-  const action = readAction(text);
-  invariant(action !== null, `"${text}" is no action`);
-  return action;
-}
-
 /** Of a text that somebody else wrote; null: it is no action. */
 export function readAction(text: string): Action | null {
   const [, microStage, microOp, microBatch, stage, stageOp, stepOp] = TEXT.exec(text) ?? [];
@@ -76,19 +70,3 @@ export const isTransfer = ({ op }: Action): boolean =>
 
 export const isTurnEnd = (action: { readonly op: string }): action is { readonly op: TurnEnd } =>
   action.op === 'SWITCH' || action.op === 'MEET';
-
-/** One line a peer: `a: 0F0 0F1 0B0 0B1`. */
-export function formatSchedule(schedule: Schedule): string {
-  return [...schedule].map(([peer, actions]) => `${peer}: ${actions.map(formatAction).join(' ')}`.trimEnd()).join('\n');
-}
-
-export function parseSchedule(text: string): Schedule {
-  const lines = text.split('\n').filter((line) => line.trim() !== '');
-  return new Map(
-    lines.map((line) => {
-      const [peer = '', ...actions] = line.trim().split(/\s+/);
-      invariant(peer.endsWith(':'), `"${line}" starts with no peer`);
-      return [peerId(peer.slice(0, -1)), actions.map(parseAction)];
-    }),
-  );
-}

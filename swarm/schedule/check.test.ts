@@ -4,7 +4,8 @@ import { peerId, seededRandom } from '../base.ts';
 import { peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
-import { type Action, formatAction, formatSchedule, parseSchedule } from './action.ts';
+import { formatSchedule, parseSchedule } from '../testing/scheduleText.ts';
+import { type Action, formatAction } from './action.ts';
 import { scheduleProblems } from './check.ts';
 import { build, forwardOnly, stepSchedule } from './lower.ts';
 

@@ -6,7 +6,8 @@ import { holders, owner, type Plan, peers } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { islandsOf } from '../testing/islands.ts';
 import { outlineModel, randomPlan } from '../testing/randomPlan.ts';
-import { type Action, formatAction, formatSchedule, parseSchedule } from './action.ts';
+import { formatSchedule, parseSchedule } from '../testing/scheduleText.ts';
+import { type Action, formatAction } from './action.ts';
 import {
   addCommit,
   addRecompute,

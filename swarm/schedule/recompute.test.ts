@@ -4,12 +4,13 @@ import type { Plan } from '../plan/plan.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { simulate } from '../simulate/simulate.ts';
 import { outlineModel } from '../testing/randomPlan.ts';
+import { formatSchedule } from '../testing/scheduleText.ts';
+import { type Fits, withRecompute } from '../testing/withRecompute.ts';
 import { makespanSeconds } from '../timeline/timeline.ts';
-import { formatSchedule, type Schedule } from './action.ts';
+import type { Schedule } from './action.ts';
 import { addRecompute, addTransfers, build } from './lower.ts';
 import { oneForwardOneBackward } from './oneForwardOneBackward.ts';
 import { loopedPlan } from './placement.ts';
-import { type Fits, withRecompute } from './recompute.ts';
 
 const peers = [0, 1, 2, 3].map((index) => peerId(`d${index}`));
 const pipeline = loopedPlan(peers, 8, 1);

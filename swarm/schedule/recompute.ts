@@ -4,28 +4,8 @@
  * fit. Where it is on, the lowering puts it before the receive of the gradient: a peer computes while that is on its
  * way. See SPEC.md, SC5.
  */
-import { arrayOf, type PeerId, type Range } from '../base.ts';
+import { arrayOf, type Range } from '../base.ts';
 import type { Plan } from '../plan/plan.ts';
-import type { Schedule } from './action.ts';
-import { slots } from './slots.ts';
-
-/** Does this peer have room for the activations of so many micro-batches of the stage? */
-export type Fits = (peer: PeerId, stage: number, inFlight: number) => boolean;
-
-/** The plan with every layer of a member recomputed where its activations do not fit, and none where they do. */
-export function withRecompute(plan: Plan, schedule: Schedule, fits: Fits): Plan {
-  const inFlight = slots(schedule);
-  return {
-    ...plan,
-    stages: plan.stages.map((stage, index) => ({
-      ...stage,
-      members: stage.members.map((member) => {
-        const most = inFlight.get(member.peer)?.get(index) ?? 0;
-        return { ...member, recompute: fits(member.peer, index, most) ? [] : firstLayers(stage.layers) };
-      }),
-    })),
-  };
-}
 
 /** The plan with these layers, and no others, computed again by everyone who has them. */
 export const recomputing = (plan: Plan, layers: readonly number[]): Plan => ({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../base.ts';
-import { parseSchedule } from './action.ts';
+import { parseSchedule } from '../testing/scheduleText.ts';
 import { slots } from './slots.ts';
 
 const a = peerId('a');

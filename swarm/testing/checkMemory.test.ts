@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { arrayOf } from '../base.ts';
-import { parseSchedule } from '../schedule/action.ts';
 import { chimera } from '../schedule/chimera.ts';
 import { gpipe } from '../schedule/gpipe.ts';
 import { oneForwardOneBackward } from '../schedule/oneForwardOneBackward.ts';
 import { bidirectionalPlan, loopedPlan } from '../schedule/placement.ts';
 import { memoryProblems } from './checkMemory.ts';
 import { donors } from './randomPlan.ts';
+import { parseSchedule } from './scheduleText.ts';
 
 const roomFor = (microBatches: number) => ({ bytesInFlight: () => 10, bytesFree: () => 10 * microBatches });
 

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { peerId, seededRandom } from '../base.ts';
-import { parseAction } from '../schedule/action.ts';
 import { build, stepSchedule } from '../schedule/lower.ts';
 import { loopedPlan } from '../schedule/placement.ts';
 import type { Costs } from '../simulate/clock.ts';
@@ -9,6 +8,7 @@ import { simulate } from '../simulate/simulate.ts';
 import type { Span } from '../timeline/timeline.ts';
 import { timelineProblems } from './checkTimeline.ts';
 import { randomPlan } from './randomPlan.ts';
+import { parseAction } from './scheduleText.ts';
 
 const [a, b] = [peerId('a'), peerId('b')];
 const plan = loopedPlan([a, b], 2, 1);

@@ -25,6 +25,7 @@ const SNAPSHOT: Snapshot = {
   donors: [{ peer: A, adapter: ADAPTER, state: 'computing', stages: [{ stage: 0, layers: [0, 2] }], tokens: 7 }],
   links: [{ ...LINK, from: A }],
   turnErrors: [{ url: 'turn:t.example:3478', code: 401, donors: 2 }],
+  limit: { epoch: 2, kind: 'compute', peers: [A], gain: 0.25 },
   planning: {
     ...{
       epoch: 1,

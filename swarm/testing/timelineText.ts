@@ -1,7 +1,7 @@
 /** A timeline as tests write it: `0F0 1-2, 1B0 2-4.5` of one peer, in seconds. */
 import type { PeerId } from '../base.ts';
-import { parseAction } from '../schedule/action.ts';
 import type { Span } from '../timeline/timeline.ts';
+import { parseAction } from './scheduleText.ts';
 
 export const spansOf = (peer: PeerId, text: string): Span[] =>
   text.split(', ').map((span) => {

@@ -1,6 +1,7 @@
-/** When something is wrong: what happened here, where the browser says more, and a text to hand on. */
-import { useState } from 'preact/hooks';
+/** What lies at the page's end: what is kept here, and, when something is wrong, what happened here, where the browser says more, and a text to hand on. */
+import { useEffect, useState } from 'preact/hooks';
 import { bytesText } from '../../../swarm/quantityText.ts';
+import { type KeptPieces, openPieces } from '../executor/pieceStore.ts';
 import { wallMs } from '../page/clock.ts';
 import { percentText, shortId } from '../page/format.ts';
 import type { DonorState } from './state.ts';
@@ -40,6 +41,15 @@ export function diagnostics(state: DonorState, userAgent: string, nowMs: number)
 }
 
 export function Help({ state }: { state: DonorState }) {
+  return (
+    <>
+      <KeptBase version={state.phase.kind} />
+      <Diagnostics state={state} />
+    </>
+  );
+}
+
+function Diagnostics({ state }: { state: DonorState }) {
   const [isOpen, open] = useState(false);
   const [answer, say] = useState('');
   const { browser } = state.machine;
@@ -75,5 +85,40 @@ export function Help({ state }: { state: DonorState }) {
         </>
       )}
     </details>
+  );
+}
+
+const keptText = (bytes: number): string =>
+  `${bytesText(bytes)} of models are kept in this browser, so that they need not be fetched again.`;
+
+/** What this browser keeps of models that adapters are trained beside. `version`: another one looks again. Nothing is shown where nothing was kept. */
+function KeptBase({ version }: { readonly version: unknown }) {
+  const [pieces, know] = useState<KeptPieces | null>(null);
+  const [isCleared, clear] = useState(false);
+  useEffect(() => {
+    let isOld = false;
+    void openPieces(() => navigator.storage.getDirectory()).then((opened) => {
+      if (isOld) return;
+      know(opened);
+      if (opened !== null && opened.bytes() > 0) clear(false);
+    });
+    return () => {
+      isOld = true;
+    };
+  }, [version]);
+  const bytes = pieces?.bytes() ?? 0;
+  if (bytes === 0 && !isCleared) return null;
+  return (
+    <section class="card" aria-labelledby="kept-base">
+      <h2 id="kept-base">Kept on this computer</h2>
+      <p role="status">{isCleared ? 'Cleared. What is needed is fetched again when you donate.' : keptText(bytes)}</p>
+      {!isCleared && (
+        <div class="buttons">
+          <button type="button" onClick={() => void pieces?.clear().then(() => clear(true))}>
+            Clear
+          </button>
+        </div>
+      )}
+    </section>
   );
 }

@@ -47,7 +47,7 @@ export interface Stage {
   /**
    * Clears the gradients, and what their packing left over: a new step begins. Its gradients are multiplied with
    * `lossScale`, and drawn by the step's number where their packing draws. `withLeftOver`: what the codes of the step before
-   * missed of gradient sums is in them from the beginning. `counted`: rows of the whole step that count; absent: all.
+   * missed of gradient sums is in them from the beginning. `counted`: rows of the whole step that count, or its pairs; absent: all.
    */
   begin(step: number, lossScale: number, withLeftOver?: boolean, counted?: number): void;
   /**
@@ -66,7 +66,7 @@ export interface Stage {
   readOutput(microBatch: number): Promise<Reading>;
   /** The same of the newest backward. */
   readInputGradient(microBatch: number): Promise<Reading>;
-  /** Cross-entropy (nats) of each row of a micro-batch of the last stage. */
+  /** Cross-entropy (nats) of each row of a micro-batch of the last stage; of a preference pair its loss, in its window's first row. */
   readLoss(microBatch: number): Promise<Reading>;
   /** A range of this stage's gradient sum of a block, without gaps. */
   readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading>;

@@ -8,7 +8,7 @@ import type { PieceStore } from './standingBase.ts';
 const FOLDER = 'base';
 const MOST_BYTES = 8 * 2 ** 30;
 
-interface KeptPieces extends PieceStore {
+export interface KeptPieces extends PieceStore {
   bytes(): number;
   clear(): Promise<void>;
 }

@@ -53,3 +53,49 @@ test('[RE25] it is tried no more once another checkpoint was asked for', async (
   expect(await upload([503], 3)).toMatchObject({ outcome: 'another one', tries: 3 });
   expect(await upload([507], 3)).toMatchObject({ outcome: 'another one', tries: 3 });
 });
+
+/** A piece of the bytes 1 to 9 from a server whose n-th answer breaks off after so many bytes, or is a status. */
+async function piece(breaks: readonly number[], { hasRanges = true } = {}) {
+  const asked: (string | null)[] = [];
+  const fetchUrl: typeof fetch = async (_url, init) => {
+    const range = new Headers(init?.headers).get('range');
+    asked.push(range);
+    const end = breaks[asked.length - 1] ?? 9;
+    if (end >= 400) return new Response('no', { status: end });
+    const from = hasRanges ? Number(/\d+/.exec(range ?? '0')?.[0]) : 0;
+    const bytes = Uint8Array.from({ length: 9 }, (_, i) => i + 1).subarray(from, end);
+    const parts = [bytes.slice(0, 2), bytes.slice(2)].filter(({ length }) => length > 0);
+    const body = new ReadableStream({
+      pull(controller) {
+        const next = parts.shift();
+        if (next) controller.enqueue(next);
+        else if (end < 9) controller.error(new TypeError('network error'));
+        else controller.close();
+      },
+    });
+    return new Response(body, { status: from > 0 ? 206 : 200 });
+  };
+  const files = runFiles(
+    fetchUrl,
+    new URL('http://localhost/'),
+    () => 'token',
+    async () => undefined,
+  );
+  const outcome = await files.basePiece(HASH).then(
+    (bytes) => [...new Uint8Array(bytes)],
+    (error: Error) => error.message,
+  );
+  return { outcome, asked };
+}
+
+test('[WI37] a piece whose download breaks off goes on with the byte that did not come', async () => {
+  const outcome = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+  expect(await piece([])).toEqual({ outcome, asked: [null] });
+  expect(await piece([5, 5, 7])).toEqual({ outcome, asked: [null, 'bytes=5-', 'bytes=5-', 'bytes=7-'] });
+  // As often as it takes, while more comes each time.
+  expect((await piece([1, 2, 3, 4, 5, 6, 7, 8])).asked).toHaveLength(9);
+  // From the start where the server sends all of it.
+  expect(await piece([5], { hasRanges: false })).toEqual({ outcome, asked: [null, 'bytes=5-'] });
+  expect(await piece([3, 3, 3, 3, 3])).toMatchObject({ outcome: 'network error', asked: { length: 4 } });
+  expect(await piece([401, 401, 401, 401, 401])).toMatchObject({ asked: { length: 4 } });
+});

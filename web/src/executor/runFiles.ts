@@ -3,7 +3,7 @@
  * that the network lost, or that the server could not keep just then, is tried again: without it the checkpoint never
  * becomes whole.
  */
-import type { Range } from '../../../swarm/base.ts';
+import { at, type Range, totalOf } from '../../../swarm/base.ts';
 import { uploadAnswerSchema } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
 import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
@@ -13,7 +13,7 @@ import type { Traffic } from './traffic.ts';
 /** The server's HTTP side, with this donor's token. */
 export interface RunFiles {
   tokenShard(hash: string): Promise<ArrayBuffer>;
-  /** A piece of the weights that stand; tried again where the network loses it. */
+  /** A piece of the weights that stand; where the network loses it, it goes on with the byte that did not come. */
   basePiece(hash: string): Promise<ArrayBuffer>;
   state(checkpoint: number, block: BlockName, kind: StateKind, range: Range): Promise<Float32Array>;
   /**
@@ -42,8 +42,9 @@ const NOT_TRUE = 422;
 /** Before the second try, the third, …: about a minute in all, half of what the server waits. */
 const RETRY_PAUSES_MS = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
 
-/** So that a donor whom nobody lets read it does not try for long. */
+/** Without a byte more: so that a donor whom nobody lets read it does not try for long. */
 const BASE_RETRIES = 3;
+const PARTIAL = 206;
 
 /** What is smaller is copied at once. */
 const BLOB_BYTES = 4 * 1024 * 1024;
@@ -82,15 +83,11 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
   };
   return {
     tokenShard: async (hash) => (await ask(`api/tokens/${hash}`)).arrayBuffer(),
-    async basePiece(hash) {
+    basePiece: (hash) => {
       const path = `api/base/${hash}`;
-      const attempt = async (): Promise<ArrayBuffer> => (await ask(path, { cache: 'no-store' })).arrayBuffer();
-      for (const pauseMs of RETRY_PAUSES_MS.slice(0, BASE_RETRIES)) {
-        const bytes = await attempt().catch(() => null);
-        if (bytes !== null) return bytes;
-        await wait(pauseMs);
-      }
-      return attempt();
+      return inParts(wait, (from) =>
+        ask(path, { cache: 'no-store', ...(from > 0 && { headers: { range: `bytes=${from}-` } }) }),
+      );
     },
     async state(checkpoint, block, kind, [from, to]) {
       const bytes = await (
@@ -110,6 +107,31 @@ export function runFiles(fetchUrl: typeof fetch, base: URL, token: () => string,
 /** Of an array of hundreds of megabytes Chromium makes copies for seconds, in which this thread says nothing; of a blob not. */
 const bodyOf = (state: Float32Array<ArrayBuffer>): BodyInit =>
   state.byteLength < BLOB_BYTES ? state : new Blob([state]);
+
+/** What is downloaded, by as many answers as it takes: each of the bytes from one on, or of all of them. */
+async function inParts(wait: Wait, ask: (from: number) => Promise<Response>): Promise<ArrayBuffer> {
+  let came: Uint8Array<ArrayBuffer>[] = [];
+  let tries = 0;
+  const fetchRest = async (): Promise<void> => {
+    const response = await ask(totalOf(came, ({ byteLength }) => byteLength));
+    if (response.status !== PARTIAL) came = [];
+    for (const reader = response.body?.getReader(); ; ) {
+      const { value } = (await reader?.read()) ?? {};
+      if (value === undefined) return;
+      came.push(value);
+      tries = 0;
+    }
+  };
+  for (;;) {
+    try {
+      await fetchRest();
+      return await new Blob(came).arrayBuffer();
+    } catch (cause) {
+      if (tries >= BASE_RETRIES) throw cause;
+      await wait(at(RETRY_PAUSES_MS, tries++));
+    }
+  }
+}
 
 const uploadedHash = async (response: Response): Promise<string> =>
   uploadAnswerSchema.parse(await response.json()).hash;

@@ -12,10 +12,11 @@ import { geluBackward } from '../../../shaders/activation/geluBackward.ts';
 import { geluForward } from '../../../shaders/activation/geluForward.ts';
 import { collectPart } from '../../../shaders/adapter/collectPart.ts';
 import { spreadPart } from '../../../shaders/adapter/spreadPart.ts';
+import { scaleRows } from '../../../shaders/arrays/scaleRows.ts';
 import { matmul } from '../../../shaders/family/matmul.ts';
 import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
 import { invariant } from '../../../swarm/base.ts';
-import { ADAPTER } from '../../../swarm/memory/adapterMemory.ts';
+import { ADAPTER, PAIRS } from '../../../swarm/memory/adapterMemory.ts';
 import type { LinearAdapter, Operation } from '../../../swarm/model/model.ts';
 import { LOW_GRADIENT, lowWidth, type Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
@@ -61,7 +62,7 @@ function spread(row: AdaptedRow, { buffer, value, elementBytes }: Places): { cal
 
 export function adaptedForward(row: AdaptedRow, places: Places, own: OwnCalls): KernelCall[] {
   const { step, linear, adapter } = row;
-  const { rows: N, buffer, value } = places;
+  const { rows: N, buffer, value, beta } = places;
   const { inWidth, outWidth, activation } = linear;
   const isGelu = activation === 'gelu';
   invariant(!(isGelu && step.residual), 'what went through a GELU has no residual');
@@ -79,6 +80,10 @@ export function adaptedForward(row: AdaptedRow, places: Places, own: OwnCalls): 
       { M: N, N: R, K: inWidth },
       label,
     ),
+    // Where h is 0 there is no adapter, and no gradient of one.
+    ...(beta === undefined
+      ? []
+      : [call(scaleRows, { weight_N: buffer(PAIRS.adapted), x_NC: h }, { N, C: R }, `${label} pairs`)]),
     ...calls,
     call(
       matmul({ layout: 'NT', epilogue: { accumulate: true }, ...few }),
@@ -101,6 +106,16 @@ export function adaptedBackward(row: AdaptedRow, places: Places, own: OwnCalls):
   const dw = { ...buffer(ADAPTER.gradient), size: 4 * Q * R };
   const pre = step.xBeforeGelu;
   const gpu = { family, gpuClass };
+  const ofInput = (): KernelCall[] => [
+    ...own({ ...step, xBeforeGelu: null }, linear),
+    call(
+      matmul({ layout: 'NN', epilogue: { accumulate: true } }),
+      { a: dh, b: value(...adapter.a), c_MN: dx },
+      { M: N, N: P, K: R },
+      `${label} x`,
+    ),
+    ...(pre === null ? [] : [call(geluBackward, { x: buffer(pre), dx }, { n: N * P }, `${label} gelu`)]),
+  ];
   const dhProduct = call(matmul({ layout: 'NN' }), { a: dy, b: w, c_MN: dh }, { M: N, N: R, K: Q }, `${label} h`);
   return [
     call(matmul({ layout: 'TN' }), { a: dy, b: buffer(h), c_MN: dw }, { M: Q, N: R, K: N }, `${label} B`),
@@ -129,13 +144,6 @@ export function adaptedBackward(row: AdaptedRow, places: Places, own: OwnCalls):
       step.accumulate ? null : { place: dx, bytes: N * P * elementBytes },
       gpu,
     ),
-    ...own({ ...step, xBeforeGelu: null }, linear),
-    call(
-      matmul({ layout: 'NN', epilogue: { accumulate: true } }),
-      { a: dh, b: value(...adapter.a), c_MN: dx },
-      { M: N, N: P, K: R },
-      `${label} x`,
-    ),
-    ...(pre === null ? [] : [call(geluBackward, { x: buffer(pre), dx }, { n: N * P }, `${label} gelu`)]),
+    ...(step.hasTrainedBelow ? ofInput() : []),
   ];
 }

@@ -16,7 +16,7 @@ import { muonApply, muonApplyShadow, muonBegin, muonPolynomial, muonStart } from
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { addInt8 } from '../../../shaders/wire/addInt8.ts';
 import { packInt8Difference, packInt8Rest } from '../../../shaders/wire/packInt8.ts';
-import { type Result, refusal, success } from '../../../swarm/base.ts';
+import { given, type Result, refusal, success } from '../../../swarm/base.ts';
 import { hasMatrices } from '../../../swarm/model/matrices.ts';
 import type { Model } from '../../../swarm/model/model.ts';
 import { program } from '../../../swarm/model/program.ts';
@@ -78,7 +78,7 @@ export function kernelCases(
     ...{ samples: batch, sequence: positions, rows: batch * positions },
     ...{ width: model.width, lossScale: 1 / sequence, elementBytes: ELEMENT_BYTES[compute], family, gpuClass },
     ...{ vocabulary: model.vocabulary, bindingBytes: gpu.bindingBytes, stands: model.standing !== undefined },
-    ...{ buffer: () => slice, value: () => slice, gradient: () => slice },
+    ...{ buffer: () => slice, value: () => slice, gradient: () => slice, ...given({ beta: model.beta }) },
   });
   const ends = [program(model, [0, 1]), program(model, [model.layers - 1, model.layers])];
   /** Where layers are computed again their ends may go by runs of rows. */

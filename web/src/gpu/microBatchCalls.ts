@@ -2,10 +2,14 @@
  * What a stage does for a micro-batch, as kernel calls in order: the rows of its program, forward and from the end. The
  * loss goes by runs of rows, each forward and backward before the next, so that a run's logits are all there ever are.
  */
-import { ADAPTER } from '../../../swarm/memory/adapterMemory.ts';
-import { LOW_GRADIENT, type Program, type Step } from '../../../swarm/model/program.ts';
+import { scaleRows } from '../../../shaders/arrays/scaleRows.ts';
+import { preferencePairs } from '../../../shaders/loss/preferencePairs.ts';
+import { at } from '../../../swarm/base.ts';
+import { ADAPTER, PAIRS } from '../../../swarm/memory/adapterMemory.ts';
+import { firstKeysName } from '../../../swarm/memory/memory.ts';
+import { LOW_GRADIENT, lowWidth, type Program, type Step } from '../../../swarm/model/program.ts';
 import { wholeWords } from './buffers.ts';
-import type { KernelCall } from './kernelCall.ts';
+import { call, type KernelCall } from './kernelCall.ts';
 import { backward, forward } from './operations.ts';
 import type { Places } from './places.ts';
 
@@ -42,7 +46,20 @@ export function microBatchCalls(
     steps.flatMap((step) => forward(step, at, evaluation));
   const back = (steps: readonly Step[], at: Places): KernelCall[] => steps.flatMap((step) => backward(step, at));
   const lossesRuns = lossRuns(program, places);
-  const losses = lossesRuns.flatMap((run) => [...there(loss, run), ...back(loss.toReversed(), run)]);
+  const evaluatedRuns = lossesRuns.flatMap((run) => there(loss, run, true));
+  const pairs = pairCalls(program, places);
+  // An adapter's gradient in the head is made of logits' gradients that count in their pairs already: pairs come first.
+  const isFirst = pairs !== null && lowWidth(at(loss, 0).operation) > 0;
+  const losses = [
+    ...(isFirst ? [...evaluatedRuns, ...pairs.losses] : []),
+    ...lossesRuns.flatMap((run) => [
+      ...there(loss, run),
+      ...(isFirst ? pairs.ofLogits(run) : []),
+      ...back(loss.toReversed(), run),
+    ]),
+    ...(pairs?.losses ?? []),
+    ...(isFirst ? [] : (pairs?.ofProduct ?? [])),
+  ];
   const runs = layerRuns(program, places);
   const bodyForward = body.flat();
   const endBackward = ({ end, isAgain }: Program['backward'][number]): KernelCall[] =>
@@ -54,13 +71,30 @@ export function microBatchCalls(
   const before = (block: Program['backward'][number]) => (block === ahead ? [] : there(block.before, places));
   return {
     forward: [...bodyForward, ...there(head, places), ...losses, ...back(head.toReversed(), places)],
-    evaluation: [...bodyForward, ...there(head, places, true), ...lossesRuns.flatMap((run) => there(loss, run, true))],
+    evaluation: [...bodyForward, ...there(head, places, true), ...evaluatedRuns, ...(pairs?.losses ?? [])],
     recompute: there(ahead?.before ?? [], aheadPlaces),
     backward: blocks.flatMap((block) => [
       ...before(block),
       ...endBackward(block),
       ...back(block.rows, block === ahead ? aheadPlaces : places),
     ]),
+  };
+}
+
+/** What makes pairs' losses of those of all rows, and gradients of rows count in their pairs; null: there are no pairs. */
+function pairCalls({ loss }: Program, { samples: B, sequence: T, beta, width, buffer, rows, vocabulary }: Places) {
+  const [product] = loss;
+  if (beta === undefined || !product?.dx || !product.y) return null;
+  const [label, logits] = [`${product.scope} pairs`, product.y];
+  const buffers = { first_BT: buffer(firstKeysName(null)), loss_BT: buffer('loss'), weight_BT: buffer(PAIRS.weights) };
+  const scaled = (of: Pick<Places, 'buffer' | 'rows'>, name: string, C: number): KernelCall[] => [
+    call(scaleRows, { weight_N: of.buffer(PAIRS.weights), x_NC: of.buffer(name) }, { N: of.rows, C }, label),
+  ];
+  return {
+    losses: [call(preferencePairs, buffers, { B, T, beta }, label)],
+    ofLogits: (run: Places): KernelCall[] => scaled(run, logits, vocabulary),
+    /** What a row of the logits' gradient counts, so does what the product makes of it. */
+    ofProduct: scaled({ buffer, rows }, product.dx, width),
   };
 }
 

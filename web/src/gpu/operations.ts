@@ -263,9 +263,13 @@ function turn(
   return call(rotary, { table_TD: buffer(turns.name), first_N: buffer(firstKeysName(null)), x_NS }, dims, label);
 }
 
-/** The backward of a row: gradients of its tensors (added), then of its input. The loss has none of its own. */
+/**
+ * The backward of a row: gradients of its tensors (added), then of its input, where anybody reads that. The loss has none of
+ * its own.
+ */
 export function backward(step: Step, places: Places): KernelCall[] {
   const { operation } = step;
+  if (places.stands && !step.hasTrainedBelow && !isTrained(operation)) return [];
   const { rows: N, buffer } = places;
   const label = `${step.scope} d${operation.op}`;
   const x = (): BufferSlice => buffer(named(step.x));
@@ -306,9 +310,11 @@ export function backward(step: Step, places: Places): KernelCall[] {
   }
 }
 
+/** Of a model whose own weights stand. */
+const isTrained = (operation: Operation): boolean => operation.op === 'linear' && operation.adapter !== undefined;
+
 function embedBackward(dx_NC: BufferSlice, embed: OperationOf<'embed'>, places: Places, label: string): KernelCall[] {
   const { rows: N, sequence: T, width: C, buffer, gradient } = places;
-  if (places.stands) return [];
   const sorted = ({ order, segments }: typeof BY_TOKEN | typeof BY_POSITION) => ({
     ...{ order_N: buffer(order), segments: buffer(segments), dx_NC },
   });

@@ -32,6 +32,8 @@ export interface Places extends Tensors {
   readonly unused?: Room | undefined;
   readonly family: AdapterFamily;
   readonly gpuClass?: GpuClass | undefined;
+  /** Of a model that trains on preference pairs, a window each: `Model.beta`. Absent: every row has its own loss, and the adapter. */
+  readonly beta?: number;
   /** Products are made of few rows (family/fewRows.ts). */
   readonly fewRows?: true;
 }

@@ -9,6 +9,7 @@ import { type Launch, updateDims } from '../../../shaders/kernel/launch.ts';
 import { queueDone } from '../../../shaders/kernel/queueWait.ts';
 import { int4Key } from '../../../shaders/wire/packInt4.ts';
 import { at, got, invariant, type Range } from '../../../swarm/base.ts';
+import { PAIRS } from '../../../swarm/memory/adapterMemory.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
 import {
   addsPositions,
@@ -84,7 +85,7 @@ export class GpuStage implements Stage {
   /** Null: it has all of its blocks. */
   readonly #units: StageUnits | null;
   #step = 0;
-  /** What the loss of each target counts in the gradients. */
+  /** What the loss of each target, or pair, counts in the gradients. */
   #targetScale: number;
   /** What the newest work made for others to read. */
   #made: { readonly what: 'output' | 'gradient'; readonly microBatch: number; readonly encoding: WireEncoding } | null =
@@ -112,7 +113,7 @@ export class GpuStage implements Stage {
     this.#units = plan.size.gathered ? new StageUnits(gpu, model, plan, this.#buffers) : null;
     const { body, head } = this.#program;
     this.blocks = this.#units ? [] : [...new Set([...body, ...head].map(({ scope }) => scope))];
-    this.#writeRotary();
+    this.#writeTables();
     this.#readbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('readback/'));
     this.#lossReadbacks = new ReadbackPool(gpu.device, this.#buffers.startingWith('lossReadback/'));
   }
@@ -371,10 +372,16 @@ export class GpuStage implements Stage {
     this.#passes.submit(label, launches);
   }
 
-  /** The tables of the rotary positions never change. */
-  #writeRotary(): void {
+  /** What never changes: the tables of the rotary positions, and which rows of pairs have the adapter. */
+  #writeTables(): void {
+    const { samples, sequence } = this.#plan.size;
+    const adapted = (row: number): number => (row % sequence < sequence / 2 ? 1 : 0);
+    if (this.#model.beta !== undefined) {
+      const rows = Float32Array.from({ length: samples * sequence }, (_, row) => adapted(row));
+      this.#gpu.device.queue.writeBuffer(this.#buffers.get(PAIRS.adapted), 0, rows);
+    }
     for (const { turns } of rotaryTables(this.#program)) {
-      const table = rotaryTable(this.#plan.size.sequence, turns.frequencies);
+      const table = rotaryTable(sequence, turns.frequencies);
       this.#gpu.device.queue.writeBuffer(this.#buffers.get(turns.name), 0, table);
     }
   }

@@ -2,7 +2,8 @@
  * All that there is to do in a stage: for every micro-batch size that occurs, in every slot, the calls of its kernels,
  * bound to the stage's buffers. Here alone is known what a name of the program means in memory.
  */
-import { at, invariant } from '../../../swarm/base.ts';
+import { at, given, invariant } from '../../../swarm/base.ts';
+import { PAIRS } from '../../../swarm/memory/adapterMemory.ts';
 import {
   aheadName,
   placeName,
@@ -226,7 +227,7 @@ function placesOf(parts: StageParts, samples: number, slot: number): Places {
   const { size } = parts.plan;
   const elementBytes = ELEMENT_BYTES[compute];
   const shared = sharedBuffers(program, { ...size, samples }).map(({ name }) => name);
-  const names = new Set([...shared, WIRE, WIRE_RESIDUAL, WIRE_KEY]);
+  const names = new Set([...shared, ...Object.values(PAIRS), WIRE, WIRE_RESIDUAL, WIRE_KEY]);
   return {
     samples,
     sequence: size.sequence,
@@ -239,6 +240,7 @@ function placesOf(parts: StageParts, samples: number, slot: number): Places {
     family,
     gpuClass,
     stands: model.standing !== undefined,
+    ...given({ beta: model.beta }),
     buffer: (name) => {
       const place = program.places.get(name) ?? name;
       return { buffer: buffers.get(names.has(place) ? place : `slot${slot}/${name}`) };

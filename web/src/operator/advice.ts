@@ -1,7 +1,10 @@
 /** What an operator should do first, in a sentence; and whether the run is healthy. Pure. */
 import type { Alert } from '../../../swarm/messages/alerts.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
+import type { PlanInForce } from '../../../swarm/messages/watch.ts';
+import { percentText } from '../page/format.ts';
 import { runSign, type Sign, signWith } from './signs.ts';
+import { limitText } from './swarmShape.ts';
 
 interface Advice {
   readonly sign: Sign;
@@ -26,10 +29,29 @@ const FIRST: Readonly<Record<Alert['kind'], string>> = {
   disk: 'Make room on the server’s disk, or delete checkpoints that nobody needs.',
 };
 
+/** So much of the donors' time unused, and so much of a step to be gained, is worth a word; so is a step of twice its prediction. */
+const [MUCH_IDLE, MUCH_GAINED, MUCH_LONGER] = [0.3, 0.1, 2];
+
+type Facts = Pick<Snapshot, 'phase' | 'donors' | 'isStopped' | 'isReturning' | 'limit' | 'planning'>;
+
+/** What could be better of a run that trains; null: nothing to speak of. `idle`: the share of the newest step. */
+function slownessOf({ limit, planning }: Facts, plan: PlanInForce | null, idle: number | null): string | null {
+  const { predictedSeconds = null, measuredSeconds = null } = planning?.epoch === plan?.epoch ? (planning ?? {}) : {};
+  const isIdle = (idle ?? 0) > MUCH_IDLE && (limit?.gain ?? 0) >= MUCH_GAINED && limit?.epoch === plan?.epoch;
+  if (limit && plan && isIdle)
+    return `${percentText(idle ?? 0)} of the donors’ time is idle. ${limitText(limit, plan)}`;
+  return predictedSeconds && measuredSeconds && measuredSeconds > MUCH_LONGER * predictedSeconds
+    ? 'Steps take more than twice as long as predicted. Open Swarm to see where the time goes.'
+    : null;
+}
+
 export function adviceOf(
-  { phase, donors, isStopped, isReturning }: Pick<Snapshot, 'phase' | 'donors' | 'isStopped' | 'isReturning'>,
+  facts: Facts,
   alerts: readonly Alert[],
+  plan: PlanInForce | null = null,
+  idle: number | null = null,
 ): Advice {
+  const { phase, donors, isStopped, isReturning } = facts;
   const [first] = alerts;
   if (phase === 'waiting' && isReturning && !first)
     return { sign: runSign({ phase }), sentence: 'Nothing to do for the moment: donors come back by themselves.' };
@@ -40,5 +62,5 @@ export function adviceOf(
     return { sign: HEALTHY, sentence: 'It’s done. Export the model, or draft the next run, both under Runs.' };
   if (phase === 'paused')
     return { sign: runSign({ phase }), sentence: `Press ${isStopped ? 'Start' : 'Resume'} when it should go on.` };
-  return { sign: HEALTHY, sentence: 'Nothing to do.' };
+  return { sign: HEALTHY, sentence: slownessOf(facts, plan, idle) ?? 'Nothing to do.' };
 }

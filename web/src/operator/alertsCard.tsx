@@ -82,27 +82,25 @@ const FIELDS: readonly (readonly [keyof AlertLimits, string, number])[] = [
   ['checkpointMinutes', 'Minutes without a checkpoint, at most', 1],
 ];
 
-export function AlertsCard({ alerts, snapshot, state: { alertLimits, connection, role } }: SectionProps) {
+/** What is wrong now; its place is there before, so that a screen reader says what comes. */
+export function AlertNotices({ alerts }: Pick<SectionProps, 'alerts'>) {
+  return (
+    <div class="alerts" aria-live="polite">
+      {alerts.map(({ kind, text }) => (
+        <p key={kind} class="notice bad">
+          <span aria-hidden="true">⚠ </span>
+          {text}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+export function AlertsCard({ alerts, snapshot, state: { alertLimits, role } }: SectionProps) {
   const act = useAct();
-  const isSeen = connection === 'open';
   return (
     <Card id="alerts" title="Alerts">
-      <div class="alerts" aria-live="polite">
-        {alerts.length === 0 ? (
-          <p class="soft">
-            {isSeen
-              ? 'Nothing to worry about.'
-              : 'None when the run was last seen. What has happened since isn’t known.'}
-          </p>
-        ) : (
-          alerts.map(({ kind, text }) => (
-            <p key={kind} class="notice bad">
-              <span aria-hidden="true">⚠ </span>
-              {text}
-            </p>
-          ))
-        )}
-      </div>
+      <AlertNotices alerts={alerts} />
       {role === 'operator' && (
         <details>
           <summary>How to reach you</summary>

@@ -3,6 +3,7 @@
  * owned here: made once, fed, destroyed with the card. Colours are the page's own, asked for whenever it draws, so that
  * light and dark need nothing else.
  */
+import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { countText, NOTHING } from '../page/format.ts';
@@ -60,17 +61,7 @@ export function ChartCard({ run, ...plotted }: ChartProps) {
   };
   return (
     <>
-      <div class="chart-head">
-        <h3 id={`chart-${id}`}>{title}</h3>
-        <span class="buttons">
-          <SmallButton about={`of ${title}`} disabled={isEmpty} onClick={(event) => picture(event.currentTarget)}>
-            PNG
-          </SmallButton>
-          <SmallButton about={`of ${title}`} disabled={isEmpty} onClick={save}>
-            CSV
-          </SmallButton>
-        </span>
-      </div>
+      <h3 id={`chart-${id}`}>{title}</h3>
       <p class="note">{note}</p>
       <Plot {...plotted} onPlace={look} />
       <ul class="keys">
@@ -82,7 +73,16 @@ export function ChartCard({ run, ...plotted }: ChartProps) {
         ))}
         <li class="at">{place === null ? 'newest' : stepWord(xs[place])}</li>
       </ul>
-      <Numbers chart={chart} />
+      <Numbers chart={chart}>
+        <p class="buttons">
+          <SmallButton about={`of ${title}`} disabled={isEmpty} onClick={(event) => picture(event.currentTarget)}>
+            PNG
+          </SmallButton>
+          <SmallButton about={`of ${title}`} disabled={isEmpty} onClick={save}>
+            CSV
+          </SmallButton>
+        </p>
+      </Numbers>
     </>
   );
 }
@@ -126,7 +126,9 @@ function Swatch({ line: { tone, pattern } }: { line: Line }) {
   );
 }
 
-function Numbers({ chart: { xs, lines, format, title } }: { chart: Chart }) {
+/** In a table and as files. */
+function Numbers({ chart, children }: { readonly chart: Chart; readonly children: ComponentChildren }) {
+  const { xs, lines, format, title } = chart;
   const columns: readonly Column<number>[] = [
     { name: 'Step', look: 'head', of: (place) => xs[place] },
     ...lines.map((line) => numbers<number>(line.label, (place) => valueText(line, place, format))),
@@ -134,11 +136,14 @@ function Numbers({ chart: { xs, lines, format, title } }: { chart: Chart }) {
   return (
     <Folded class="numbers" summary="Numbers">
       {() => (
-        <Stacks
-          label={`${title} in numbers`}
-          columns={columns}
-          rows={groupsOf(xs.length, TABLE_ROWS).map(([, to]) => to - 1)}
-        />
+        <>
+          {children}
+          <Stacks
+            label={`${title} in numbers`}
+            columns={columns}
+            rows={groupsOf(xs.length, TABLE_ROWS).map(([, to]) => to - 1)}
+          />
+        </>
       )}
     </Folded>
   );

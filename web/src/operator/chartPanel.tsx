@@ -1,8 +1,10 @@
-/** All charts of a run over one stretch of steps, and the controls that they share. */
+/** The charts of a run over one stretch of steps, and the controls that they share; those that few ask for are drawn when they are. */
+import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { EventKind, WatchedEvent, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { Tick } from '../page/fields.tsx';
 import { SmallButton } from '../page/parts.tsx';
+import { Folded } from '../page/stacks.tsx';
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
 import { type ChartView, type ComparedRun, chartsOf, type Drawing, MOST_COMPARED, viewOf, viewText } from './charts.ts';
@@ -11,6 +13,9 @@ import { EVENT_SIGNS, type EventSign, marksOf } from './marks.ts';
 import { useRuns } from './runList.ts';
 import { changedWindow, type StepWindow } from './series.ts';
 
+/** Loss and speed. */
+const FIRST_CHARTS = 2;
+
 interface ChartPanelProps {
   readonly run: string;
   readonly curve: readonly WatchedStep[];
@@ -18,6 +23,8 @@ interface ChartPanelProps {
   readonly events: readonly WatchedEvent[];
   /** Those that the run has now, by their numbers; null: it is one swarm. */
   readonly islands: readonly number[] | null;
+  /** Between the first charts and the rest. */
+  readonly children: ComponentChildren;
 }
 
 const MARKED: readonly EventKind[] = ['joined', 'left', 'gone', 'plan', 'checkpoint', 'rollBack'];
@@ -37,7 +44,7 @@ function useCompared(chosen: readonly string[]): readonly ComparedRun[] {
   return useMemo(() => chosen.flatMap((run) => known.get(run) ?? []), [chosen, known]);
 }
 
-export function ChartPanel({ run, curve, evaluations, events, islands }: ChartPanelProps) {
+export function ChartPanel({ run, curve, evaluations, events, islands, children }: ChartPanelProps) {
   const [{ window, smoothing, isLog }, view] = useState<ChartView>(() => viewOf(location.hash));
   const show = (chosen: StepWindow): void => view((now) => ({ ...now, window: chosen }));
   const smooth = (weight: number): void => view((now) => ({ ...now, smoothing: weight }));
@@ -54,37 +61,39 @@ export function ChartPanel({ run, curve, evaluations, events, islands }: ChartPa
   const choice = useMemo(() => ({}), [window, smoothing, isLog, compared, kinds]);
   const marks = useMemo(() => marksOf(events, kinds, window), [events, kinds, window]);
   const extent = [(curve[0]?.step ?? 0) + 1, (curve.at(-1)?.step ?? 0) + 1] as const;
+  const drawn = (all: readonly Drawing[]) => (
+    <div class="charts">
+      {all.map(({ id, draw }) => (
+        <DrawnWhenSeen key={id} tag="section" class="card chart" labelledBy={`chart-${id}`} renew={choice}>
+          <Drawn draw={draw} marks={marks} window={window} onWindow={show} extent={extent} run={run} />
+        </DrawnWhenSeen>
+      ))}
+    </div>
+  );
+  if (curve.length === 0) return children;
   return (
     <>
+      {drawn(charts.slice(0, FIRST_CHARTS))}
+      {children}
       <section class="card chart-controls" aria-labelledby="charts">
         <h2 id="charts">Charts</h2>
-        {curve.length === 0 ? (
-          <p class="soft">They begin with the first finished step.</p>
-        ) : (
-          <>
-            <LineControls smoothing={smoothing} smooth={smooth} isLog={isLog} useLog={useLog} />
-            <WindowControls window={window} extent={extent} show={show} />
-            <ShareView view={{ window, smoothing, isLog }} />
-            <Checks legend="Marks" options={MARK_OPTIONS} chosen={kinds} choose={(all) => mark(new Set(all))} />
-            {others.length > 0 && (
-              <Checks
-                legend="Compare with"
-                options={others.map(({ name }) => ({ value: name, word: name }))}
-                chosen={new Set(chosen)}
-                most={MOST_COMPARED}
-                choose={choose}
-              />
-            )}
-          </>
+        <LineControls smoothing={smoothing} smooth={smooth} isLog={isLog} useLog={useLog} />
+        <WindowControls window={window} extent={extent} show={show} />
+        <ShareView view={{ window, smoothing, isLog }} />
+        <Checks legend="Marks" options={MARK_OPTIONS} chosen={kinds} choose={(all) => mark(new Set(all))} />
+        {others.length > 0 && (
+          <Checks
+            legend="Compare with"
+            options={others.map(({ name }) => ({ value: name, word: name }))}
+            chosen={new Set(chosen)}
+            most={MOST_COMPARED}
+            choose={choose}
+          />
         )}
       </section>
-      <div class="charts" hidden={curve.length === 0}>
-        {charts.map(({ id, draw }) => (
-          <DrawnWhenSeen key={id} tag="section" class="card chart" labelledBy={`chart-${id}`} renew={choice}>
-            <Drawn draw={draw} marks={marks} window={window} onWindow={show} extent={extent} run={run} />
-          </DrawnWhenSeen>
-        ))}
-      </div>
+      <Folded class="more-charts" summary="More charts">
+        {() => drawn(charts.slice(FIRST_CHARTS))}
+      </Folded>
     </>
   );
 }

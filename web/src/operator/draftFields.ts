@@ -2,7 +2,7 @@
  * The fields of a draft as the form names them, and what is wrong with them: found here, or told by the server in the words
  * of a run file, of which the person in front of the form knows nothing. Pure.
  */
-import { type RunDraft, runDraftSchema } from '../../../swarm/run/runDraft.ts';
+import { folderOf, type RunDraft, runDraftSchema } from '../../../swarm/run/runDraft.ts';
 
 type NumberField = {
   [Key in keyof RunDraft]-?: RunDraft[Key] extends number ? Key : never;
@@ -19,7 +19,7 @@ export const NUMBERS: readonly (readonly [NumberField, string, string, number])[
   ['seed', 'Seed', 'of weights and order', 0],
 ];
 
-export type DraftField = NumberField | 'name' | 'text' | 'model' | 'checkpoint';
+export type DraftField = NumberField | keyof typeof LABELS;
 
 export interface DraftProblem {
   /** Null: it is about no field of the form. */
@@ -37,6 +37,11 @@ const FIELD_OF_PATH: Readonly<Record<string, DraftField>> = {
   'data.files[0]': 'text',
   'evaluation.files': 'text',
   'evaluation.files[0]': 'text',
+  init: 'model',
+  'data.tokenizer': 'model',
+  'train.adapter.rank': 'rank',
+  'train.adapter.alpha': 'alpha',
+  'train.adapter.targets': 'targets',
   'train.steps': 'steps',
   'train.globalBatchSize': 'globalBatchSize',
   'train.sequenceLength': 'sequenceLength',
@@ -51,12 +56,15 @@ const FIELD_OF_PATH: Readonly<Record<string, DraftField>> = {
 /** Refusals that name no path, by the words in which they end. */
 const FIELD_OF_WORDS: readonly (readonly [RegExp, DraftField])[] = [
   [/choose another name\.?$/, 'name'],
-  [/or bring prompts with completions\.?$/, 'text'],
+  [/or bring prompts with completions\.?$|bring a text or examples along\.?$/, 'text'],
   [/choose the same model, or new weights\.?$|choose a model of the list\.?$/, 'model'],
   [/is not kept any more\.?$|choose new weights\.?$/, 'checkpoint'],
 ];
 
-const LABELS = { name: 'Name', text: 'Text', model: 'Model', checkpoint: 'Weights' } as const;
+const LABELS = {
+  ...{ name: 'Name', text: 'Text', model: 'Model', checkpoint: 'Weights' },
+  ...{ rank: 'Rank', alpha: 'Alpha', targets: 'Modules' },
+} as const;
 
 function labelOf(field: DraftField): string {
   if (field in LABELS) return LABELS[field as keyof typeof LABELS]; // it has just been looked at
@@ -102,5 +110,24 @@ export function wrongFields(draft: RunDraft): DraftProblem[] {
         },
   );
   const isNamed = draft.name.trim() !== '';
-  return [...(isNamed ? [] : [{ field: 'name' as const, sentence: 'Name: give the run a name.' }]), ...numbers];
+  const name = isNamed ? [] : [{ field: 'name' as const, sentence: 'Name: give the run a name.' }];
+  return [...name, ...numbers, ...wrongInFolder(draft)];
+}
+
+/** Of a model from a folder. */
+function wrongInFolder({ model, text, adapter }: RunDraft): DraftProblem[] {
+  if (folderOf(model) === null) return [];
+  const problems: readonly (readonly [isWrong: boolean, field: DraftField, what: string])[] = [
+    [text === null, 'text', 'bring a text or examples along, which are read by the tokenizer of the model'],
+    [
+      adapter !== null && !(Number.isInteger(adapter.rank) && adapter.rank >= 1),
+      'rank',
+      'enter a whole number, at least 1',
+    ],
+    [adapter !== null && !(adapter.alpha > 0), 'alpha', 'enter a number above 0'],
+    [adapter?.targets.length === 0, 'targets', 'choose one at least'],
+  ];
+  return problems.flatMap(([isWrong, field, what]) =>
+    isWrong ? [{ field, sentence: `${labelOf(field)}: ${what}.` }] : [],
+  );
 }

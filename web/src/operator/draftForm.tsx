@@ -2,21 +2,19 @@
 import type { ComponentChildren, ComponentProps } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { refusal } from '../../../swarm/base.ts';
-import { bytesText, counted } from '../../../swarm/quantityText.ts';
 import {
   type DryRun,
   dryRunSchema,
   type ListedRun,
   type ListedText,
-  MODEL_PRESETS,
   type RunDraft,
 } from '../../../swarm/run/runDraft.ts';
 import { Choice, onSubmit, Quantity, TextArea, TextField } from '../page/fields.tsx';
-import { aboutText } from '../page/format.ts';
 import { type Act, Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
-import { type DraftField, type DraftProblem, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
+import { type DraftProblem, draftProblem, fieldId, NUMBERS, wrongFields } from './draftFields.ts';
 import { noFitText, useFit } from './draftFit.ts';
+import { type DraftProps, ModelFields } from './draftModel.tsx';
 import { TextFields } from './draftText.tsx';
 import { DryRunWords } from './dryRunWords.tsx';
 
@@ -34,29 +32,6 @@ interface FormProps {
 /** Where the form says what is wrong. */
 const [WRONG_ID, ANSWER_ID, FIT_ID] = ['draft-wrong', 'draft-answer', 'draft-fit'];
 
-/** How large a model of a draft is, and what its donors need for it, in words. Pure. */
-type Shape = (typeof MODEL_PRESETS)[keyof typeof MODEL_PRESETS];
-
-/** The layers of a transformer have twelve squares of its width. */
-export const layerParameters = ({ n_layer, n_embd }: Shape): number => 12 * n_layer * n_embd ** 2;
-
-/** Bytes a parameter while it is trained: its value, its gradient and two moments. */
-const TRAINED_BYTES = 16;
-
-/** `own`: that of the run whose model may be taken. */
-export function modelText(model: RunDraft['model'], own: ListedRun['model'] | undefined): string {
-  if (model === 'same') {
-    if (own === undefined) return '';
-    const { layers, width, parameters } = own;
-    return `${counted(layers, 'layer')}, ${width} numbers wide. ${neededText(parameters)}.`;
-  }
-  const shape = MODEL_PRESETS[model];
-  return `${counted(shape.n_layer, 'layer')}, ${shape.n_embd} numbers wide. ${neededText(layerParameters(shape))} for its layers, and more for its vocabulary.`;
-}
-
-const neededText = (parameters: number): string =>
-  `Its donors need about ${bytesText(parameters * TRAINED_BYTES)} of GPU memory together`;
-
 export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: FormProps) {
   const { draft, set, plan, act, check, create } = useDraft(initial, onAdded);
   const [cluster, describe] = useState('');
@@ -66,7 +41,6 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
   const isWhole = wrong.length === 0;
   const fit = useFit(draft, isWhole, donors);
   const { answer, fitSentence, marked } = useSaid(wrong, fit, act.answer);
-  const source = runs.find(({ name }) => name === draft.source);
   return (
     <form class="card" aria-labelledby="draft" onSubmit={onSubmit(create)}>
       <h2 id="draft">New run</h2>
@@ -74,7 +48,7 @@ export function DraftForm({ initial, runs, texts, donors, onClose, onAdded }: Fo
         <TextFields {...{ draft, set, runs, texts, isOff, bringing, onAdded }} select={marked('text')} />
       </Step>
       <Step number={2} name="Model">
-        <ModelFields {...{ draft, set, marked, source }} />
+        <ModelFields {...{ draft, set, marked, runs }} />
       </Step>
       <Step number={3} name="Training">
         <TrainingFields {...{ draft, set, marked }} />
@@ -154,7 +128,7 @@ function useSaid(wrong: readonly DraftProblem[], fit: ReturnType<typeof useFit>,
     if (problem?.field) document.getElementById(fieldId(problem.field))?.focus();
   }, [refused]);
   /** What is wrong with a field: that it is, and where it is said. */
-  const marked = (field: DraftField) => {
+  const marked: DraftProps['marked'] = (field) => {
     const places = [
       wrong.some((each) => each.field === field) && WRONG_ID,
       problem?.field === field && ANSWER_ID,
@@ -190,61 +164,6 @@ function Step({ number, name, children }: StepProps) {
       </legend>
       <div class="fields draft">{children}</div>
     </fieldset>
-  );
-}
-
-interface DraftProps {
-  readonly draft: RunDraft;
-  readonly set: (part: Partial<RunDraft>) => void;
-  readonly marked: ReturnType<typeof useSaid>['marked'];
-}
-
-const PRESETS = Object.entries(MODEL_PRESETS).map(
-  ([name, shape]) => [name as RunDraft['model'], `${name}, ${aboutText(layerParameters(shape))} parameters`] as const, // a key of the table
-);
-
-/** What a run of the source’s model may begin with. */
-const weightsOf = (
-  source: ListedRun | undefined,
-): readonly (Pick<RunDraft, 'checkpoint' | 'generation'> & { readonly words: string })[] => [
-  { checkpoint: null, words: 'new, from the seed' },
-  ...(source?.checkpoints ?? []).map(({ committedSteps: checkpoint }) => ({
-    checkpoint,
-    words: `${source?.name} after ${counted(checkpoint, 'step')}`,
-  })),
-  ...(source?.formerCheckpoints ?? []).map(({ committedSteps: checkpoint, generation }) => ({
-    ...{ checkpoint, generation },
-    words: `${source?.name} after ${counted(checkpoint, 'step')}, from before it went back`,
-  })),
-];
-
-function ModelFields({ draft, set, marked, source }: DraftProps & { readonly source: ListedRun | undefined }) {
-  const weights = weightsOf(source);
-  return (
-    <>
-      <Choice
-        class="wide"
-        label="Model"
-        value={draft.model}
-        options={[['same' as const, `the same as ${draft.source}`] as const, ...PRESETS]}
-        choose={(model) => set({ model, checkpoint: model === 'same' ? draft.checkpoint : null })}
-        select={marked('model')}
-      />
-      <Choice
-        class="wide"
-        label="Weights"
-        value={weights.findIndex(
-          ({ checkpoint, generation }) => checkpoint === draft.checkpoint && generation === draft.generation,
-        )}
-        options={weights.map(({ words }, place) => [place, words] as const)}
-        choose={(place) => {
-          const { checkpoint = null, generation } = weights[place] ?? {};
-          set({ checkpoint, generation, ...(checkpoint !== null && { model: 'same' }) });
-        }}
-        select={marked('checkpoint')}
-      />
-      <p class="note">{modelText(draft.model, source?.model)}</p>
-    </>
   );
 }
 

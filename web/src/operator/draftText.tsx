@@ -2,7 +2,13 @@
 import type { ComponentProps } from 'preact';
 import { useState } from 'preact/hooks';
 import { z } from 'zod';
-import { type ListedRun, type ListedText, listedTextSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
+import {
+  folderOf,
+  type ListedRun,
+  type ListedText,
+  listedTextSchema,
+  type RunDraft,
+} from '../../../swarm/run/runDraft.ts';
 import { Choice, TextArea, Tick } from '../page/fields.tsx';
 import { countText } from '../page/format.ts';
 import { type Act, Answer } from './act.tsx';
@@ -105,7 +111,7 @@ const choicesOf = (
 export function broughtText({ name, format, bytes }: ListedText, size: number): string {
   if (format !== 'text')
     return `${name} is uploaded and chosen. Its first line says that it has ${KINDS[format]}: each line is one example.`;
-  return `Text ${name} is uploaded and chosen: ${countText(bytes)} bytes to train on and ${countText(size - bytes)} to test with. It is read as bytes; nothing else in the form has changed.`;
+  return `Text ${name} is uploaded and chosen: ${countText(bytes)} bytes to train on and ${countText(size - bytes)} to test with. It is read as bytes, or by the tokenizer of a model from a folder; nothing else in the form has changed.`;
 }
 
 interface PastedProps {
@@ -159,7 +165,7 @@ function ExampleFields({ draft, set, text }: ExampleProps) {
       <Tick checked={draft.packing} onChange={(packing) => set({ packing })}>
         Pack: several examples in a window, as many as fit whole; they do not see each other
       </Tick>
-      <DraftExamplesView seen={seen} source={draft.source} />
+      <DraftExamplesView seen={seen} source={folderOf(draft.model) ?? draft.source} />
     </div>
   );
 }

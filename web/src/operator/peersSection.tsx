@@ -14,6 +14,7 @@ import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { PeerCard } from './peerCard.tsx';
 import { type Order, type PeerRow, peerRows, type SortedBy, sorted } from './peerRows.ts';
 import type { SectionProps } from './props.ts';
+import { Remedies } from './remedies.tsx';
 import { donorSign } from './signs.ts';
 import { allPlans } from './state.ts';
 import { millisText } from './timeline.tsx';
@@ -106,6 +107,7 @@ export function PeersSection({ state, snapshot }: SectionProps) {
       </div>
       {row && <PeerCard key={row.peer} row={row} links={links} close={() => choose(null)} />}
       {chosen !== null && !row && <GoneCard peer={chosen} close={() => choose(null)} />}
+      <Remedies rows={rows} />
       {whatIf}
       <Blocks version={state.events.findLast(({ kind }) => kind === 'operator')?.id ?? 0} />
     </>

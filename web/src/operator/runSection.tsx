@@ -1,11 +1,11 @@
-/** How the run does: its numbers now, and its charts. */
+/** How the run does: its numbers now, loss and speed, what changed, and the other charts for who asks. */
 import { useMemo } from 'preact/hooks';
 import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { invitedLink } from '../page/ask.ts';
 import { lossText, rateText, shortId, timeText } from '../page/format.ts';
 import { Card, Stat } from '../page/parts.tsx';
 import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
-import { AlertsCard } from './alertsCard.tsx';
+import { AlertNotices } from './alertsCard.tsx';
 import { ChartPanel } from './chartPanel.tsx';
 import { eventDetail, eventText, peerOf } from './eventText.ts';
 import { islandNumbers } from './islandGroups.ts';
@@ -21,7 +21,7 @@ function Feed({ events }: { readonly events: readonly WatchedEvent[] }) {
   const told = events.filter((event) => event.kind !== 'checkpoint' || event === saved);
   const newest = told.slice(-SHOWN).toReversed();
   return (
-    <Card id="feed" title="What changed" beside={<a href="#history">All of it</a>}>
+    <Card id="feed" title="What changed" beside={<a href="#settings">All of it</a>}>
       {/* A row stays where it is and its words change: what comes new moves nothing that somebody reads. */}
       <ol class="feed">
         {newest.length === 0 && <li class="soft">Nothing yet.</li>}
@@ -66,35 +66,28 @@ export function RunSection(props: SectionProps) {
   return (
     <>
       {snapshot.donors.length === 0 && snapshot.phase === 'waiting' && <Invitation invite={state.invite} />}
-      <div class="pair">
-        <div class="column">
-          <Card id="now" title={state.connection === 'open' ? 'Now' : 'When last seen'}>
-            <dl class="stats four">
-              <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
-              <Stat
-                label={UNSEEN_LOSS}
-                value={lossText(snapshot.evaluationLoss)}
-                note={unseenNote(snapshot.evaluationLoss, state.evaluations.at(-1)?.[0])}
-              />
-              <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
-              <Stat
-                label="Donors at work"
-                value={String(computing)}
-                note={`of ${snapshot.donors.length} who are here`}
-              />
-            </dl>
-          </Card>
-          <Feed events={state.events} />
-        </div>
-        <AlertsCard {...props} />
-      </div>
+      <Card id="now" title={state.connection === 'open' ? 'Now' : 'When last seen'}>
+        <AlertNotices {...props} />
+        <dl class="stats four">
+          <Stat label="Loss" value={lossText(snapshot.loss)} note="of the newest step" />
+          <Stat
+            label={UNSEEN_LOSS}
+            value={lossText(snapshot.evaluationLoss)}
+            note={unseenNote(snapshot.evaluationLoss, state.evaluations.at(-1)?.[0])}
+          />
+          <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
+          <Stat label="Donors at work" value={String(computing)} note={`of ${snapshot.donors.length} who are here`} />
+        </dl>
+      </Card>
       <ChartPanel
         run={snapshot.run}
         curve={state.curve}
         evaluations={state.evaluations}
         events={state.events}
         islands={islands}
-      />
+      >
+        <Feed events={state.events} />
+      </ChartPanel>
     </>
   );
 }

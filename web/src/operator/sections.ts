@@ -1,11 +1,11 @@
 /** The parts of the dashboard, each with an address of its own (`/operator#swarm`), so that a reload comes back to it. */
 export const SECTIONS = [
-  ['run', 'Run'],
+  ['run', 'Overview'],
   ['swarm', 'Swarm'],
   ['peers', 'Donors'],
   ['runs', 'Runs'],
   ['samples', 'Samples'],
-  ['history', 'History'],
+  ['settings', 'Settings'],
 ] as const;
 export type Section = (typeof SECTIONS)[number][0];
 

@@ -13,7 +13,6 @@ import { IslandMap } from './islandMap.tsx';
 import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
-import { RehearsalsCard } from './rehearsalsCard.tsx';
 import { withShortIds } from './shortIds.ts';
 import { allPlans } from './state.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
@@ -86,7 +85,7 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         <h2 id="map">Map{chosen !== null && plan !== null && ` of plan ${plan.epoch}`}</h2>
         <p class={plan ? 'sentence long' : 'soft empty'}>
           {plan
-            ? `${use && timeline && isOneOfSeveral ? `Step ${timeline.step + 1}: ` : ''}${bottleneckText(use ?? { seconds: 0, peers: [] }, stepPlan ?? plan, links)}`
+            ? `${use && timeline && isOneOfSeveral ? `Step ${timeline.step + 1}: ` : ''}${bottleneckText(use ?? { seconds: 0, peers: [] }, stepPlan ?? plan, snapshot.limit)}`
             : snapshot.phase === 'finished'
               ? 'The run is finished, and nobody trains it any more.'
               : 'There is no plan yet.'}
@@ -117,7 +116,6 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
         {timeline && <StepEvents step={timeline.step} events={state.events} />}
       </section>
       {plan && <PlanWords snapshot={snapshot} plan={plan} />}
-      <RehearsalsCard {...state.rehearsals} isOver={snapshot.phase === 'finished'} />
       <Links links={links} served={state.served} />
     </>
   );

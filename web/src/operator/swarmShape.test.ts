@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { peerId } from '../../../swarm/base.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { spansOf } from '../../../swarm/testing/timelineText.ts';
-import { shifted } from '../../../swarm/timeline/timeline.ts';
 import { useOf } from '../../../swarm/timeline/waits.ts';
 import {
   bottleneckText,
@@ -20,6 +20,7 @@ const member = (peer: string, microBatches = [0, 1]) => ({
   recompute: [],
 });
 const PLAN = {
+  epoch: 3,
   stages: [
     { layers: [0, 1] as [number, number], members: [member('aaaaaaaa')], copies: ['bbbbbbbb'] },
     { layers: [1, 2] as [number, number], members: [member('bbbbbbbb')], copies: [] },
@@ -37,32 +38,35 @@ describe('what holds a step up', () => {
     ...spansOf(B, '1F0 1-3, 1B0 3-6, 1F1 6-7, 1B1 7-9'),
   ];
 
-  test('the bottleneck is a donor, a way, or neither, each in a sentence', () => {
+  test('a donor, a line, the number of parts or nothing, each in a sentence', () => {
     const use = useOf(timeline, PLAN);
     expect(use.peers.map(longestNamedWait)).toEqual([
       { whom: B, seconds: 5 },
       { whom: A, seconds: 1 },
     ]);
-    expect(bottleneckText(use, PLAN, [])).toBe(
-      'bbbbbb in stage 2 is the bottleneck: at work 80 % of the step; aaaaaa waits for it 5.0 s a step.',
+    const limit: NonNullable<Snapshot['limit']> = { epoch: 3, kind: 'compute', peers: [B], gain: 0.31 };
+    expect(bottleneckText(use, PLAN, limit)).toBe(
+      'bbbbbb in stage 2 holds the step up: with twice its speed it would take 31 % less.',
     );
+    expect(bottleneckText(use, PLAN, { ...limit, kind: 'line', peers: [A, B] })).toMatch(
+      /^The connection between aaaaaa and bbbbbb holds the step up: with twice the rate/,
+    );
+    expect(bottleneckText(use, PLAN, { ...limit, kind: 'parts', peers: [] })).toMatch(/in flight hold the step up/);
+    expect(bottleneckText(use, PLAN, { ...limit, gain: 0.01 })).toBe('Nothing alone holds the step up.');
+    // Of a step under another plan only that is said which was measured.
+    expect(bottleneckText(use, PLAN, { ...limit, epoch: 4 })).toBe('bbbbbb worked longest: 80 % of the step.');
     expect(use.peers.map((own) => ownWaitText(own, use.seconds))).toEqual([
       'waits 5.0 s for bbbbbb',
       'waits 1.0 s for aaaaaa',
     ]);
     // A long step makes little of the same second.
     expect(use.peers.map((own) => ownWaitText(own, 30))).toEqual(['waits 5.0 s for bbbbbb', '']);
-    const far = timeline.map((span) => shifted(span, 2 * span.startSeconds));
-    expect(bottleneckText(useOf(far, PLAN), PLAN, [link('bbbbbbbb', 'aaaaaaaa', { route: 'relayed' })])).toMatch(
-      /^The connection from bbbbbb to aaaaaa \(2.0 MB\/s, relayed\) is the bottleneck/,
-    );
-    const ways = [link('bbbbbbbb', 'aaaaaaaa'), link('aaaaaaaa', 'bbbbbbbb', { bytesPerSecond: 5e5 })];
-    expect(bottleneckText(useOf(far, PLAN), PLAN, ways)).toContain(' (0.5 MB/s, direct) is the bottleneck');
-    expect(bottleneckText(useOf([], PLAN), PLAN, [])).toBe('No step of this plan has been measured yet.');
+    expect(bottleneckText(useOf([], PLAN), PLAN, limit)).toBe('No step of this plan has been measured yet.');
     const alone = {
+      epoch: 3,
       stages: [{ layers: [0, 2] as [number, number], members: [member('aaaaaaaa')], copies: ['bbbbbbbb'] }],
     };
-    expect(bottleneckText(useOf(spansOf(A, '0F0 0-1'), alone), alone, [])).toContain('at work 100 %');
+    expect(bottleneckText(useOf(spansOf(A, '0F0 0-1'), alone), alone, limit)).toContain('at work 100 %');
   });
 });
 

@@ -7,40 +7,35 @@ import { byteRateText, percentText, shortId } from '../page/format.ts';
 
 export type Link = NonNullable<Snapshot['links']>[number];
 
-/** Who is at work for this part of a step leaves nothing to be gained by faster messages. */
-const HOLDS_UP = 0.75;
-
-/** Where the time goes, in one sentence. */
+/** What holds a step up, in one sentence: the server's word for the plan in force; of another step who worked longest. */
 export function bottleneckText(
   { seconds, peers }: StepUse,
-  plan: Pick<PlanInForce, 'stages'>,
-  links: readonly Link[],
+  plan: Pick<PlanInForce, 'epoch' | 'stages'>,
+  limit: Snapshot['limit'],
 ): string {
   const busiest = peers.toSorted((a, b) => b.busySeconds - a.busySeconds)[0];
   if (busiest === undefined || seconds <= 0) return 'No step of this plan has been measured yet.';
-  const name = shortId(busiest.peer);
-  const share = busiest.busySeconds / seconds;
-  if (peers.length === 1) return `${name} did the whole step alone and was at work ${percentText(share)} of the time.`;
-  const stage = plan.stages.findIndex(({ members }) => members.some(({ peer }) => peer === busiest.peer)) + 1;
-  const longest = peers
-    .flatMap((own) => {
-      const wait = longestNamedWait(own);
-      return wait ? [{ peer: own.peer, ...wait }] : [];
-    })
-    .toSorted((a, b) => b.seconds - a.seconds)[0];
-  if (share >= HOLDS_UP) {
-    const waiting =
-      longest?.whom === busiest.peer
-        ? `; ${shortId(longest.peer)} waits for it ${waitText(longest.seconds)} a step`
-        : '';
-    return `${name} in stage ${stage} is the bottleneck: at work ${percentText(share)} of the step${waiting}.`;
-  }
-  if (longest === undefined)
-    return `Nobody works for more than ${percentText(share)} of the step: the rest goes into exchanging gradients and weights.`;
-  const ends = [longest.whom, longest.peer];
-  const link = slowerOf(links.filter(({ from, peer }) => ends.includes(from) && ends.includes(peer)));
-  const rate = link?.bytesPerSecond ? ` (${byteRateText(link.bytesPerSecond)}, ${link.route})` : '';
-  return `The connection from ${shortId(longest.whom)} to ${shortId(longest.peer)}${rate} is the bottleneck: it costs ${waitText(longest.seconds)} of waiting a step, while nobody works for more than ${percentText(share)} of it.`;
+  const [name, share] = [shortId(busiest.peer), percentText(busiest.busySeconds / seconds)];
+  if (peers.length === 1) return `${name} did the whole step alone and was at work ${share} of the time.`;
+  if (limit?.epoch === plan.epoch) return limitText(limit, plan);
+  return `${name} worked longest: ${share} of the step.`;
+}
+
+/** Less is within what predictions are off. */
+const LEAST_GAIN = 0.02;
+
+export function limitText({ kind, peers, gain }: NonNullable<Snapshot['limit']>, plan: Pick<PlanInForce, 'stages'>) {
+  if (gain < LEAST_GAIN) return 'Nothing alone holds the step up.';
+  const [one = '', other = ''] = peers.map(shortId);
+  const stage = plan.stages.findIndex(({ members }) => members.some(({ peer }) => peer === peers[0])) + 1;
+  const [what, how] = {
+    compute: [`${one} in stage ${stage}`, 'with twice its speed'],
+    line: [`The connection between ${one} and ${other}`, 'with twice the rate and half the delay'],
+    parts: ['The few micro-batches in flight', 'with twice as many of half the size'],
+    exchange: ['The exchange of gradients and weights', 'if it took half as long'],
+    copies: ['Making copies of the state', 'without them'],
+  }[kind];
+  return `${what} hold${kind === 'parts' ? '' : 's'} the step up: ${how} it would take ${percentText(gain)} less.`;
 }
 
 const waitText = (seconds: number): string =>

@@ -13,13 +13,13 @@ import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
 import { useAnswer } from './api.ts';
 import { Commands } from './commands.tsx';
-import { HistorySection } from './historySection.tsx';
 import { PeersSection } from './peersSection.tsx';
 import type { SectionProps, ViewProps } from './props.ts';
 import { RunSection } from './runSection.tsx';
 import { RunsSection } from './runsSection.tsx';
 import { SamplesSection } from './samplesSection.tsx';
 import { SECTIONS, type Section } from './sections.ts';
+import { SettingsSection } from './settingsSection.tsx';
 import { CONNECTIONS, PHASES, runSign, signWith } from './signs.ts';
 import { type OperatorConnection, type OperatorState, secondsLeft } from './state.ts';
 import { SwarmSection } from './swarmSection.tsx';
@@ -157,8 +157,8 @@ function part(section: Section, props: SectionProps) {
       return <RunsSection {...props} />;
     case 'samples':
       return <SamplesSection {...props} />;
-    case 'history':
-      return <HistorySection {...props} />;
+    case 'settings':
+      return <SettingsSection {...props} />;
   }
 }
 
@@ -230,7 +230,7 @@ function Head({ state, actions, snapshot, alerts }: SectionProps) {
   const left = secondsLeft(state);
   const lostAt = useLostAt(state);
   const { sign, sentence } = headOf(state, snapshot, lostAt);
-  const advice = adviceOf(snapshot, alerts);
+  const advice = adviceOf(snapshot, alerts, state.plan, state.curve.at(-1)?.bubble ?? null);
   const isNow = lostAt === null && state.changingTo === null;
   return (
     <section class="card" aria-labelledby="run-name">

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { MODEL_PRESETS } from '../../../swarm/run/runDraft.ts';
 import { aboutText } from '../page/format.ts';
-import { layerParameters, modelText } from './draftForm.tsx';
+import { layerParameters, modelText } from './draftModel.tsx';
 
 test('a draft says of each model how large it is, and what memory it takes', () => {
   expect(Object.values(MODEL_PRESETS).map((shape) => aboutText(layerParameters(shape)))).toEqual([

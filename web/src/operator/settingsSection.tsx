@@ -1,4 +1,4 @@
-/** What happened, newest first: who came and went, plans, checkpoints, roll-backs; and apart from it who did what here. */
+/** What operators set once: alerts, who may look and ask, rehearsals; and below it what happened, newest first, and who did what here. */
 import { useMemo, useState } from 'preact/hooks';
 import { z } from 'zod';
 import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/messages/watch.ts';
@@ -9,11 +9,13 @@ import { Card, Chip, DonorId, SmallButton } from '../page/parts.tsx';
 import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { Technical } from '../page/technical.tsx';
 import { Answer, useAct } from './act.tsx';
+import { AlertsCard } from './alertsCard.tsx';
 import { tell } from './api.ts';
 import { ApiKeysCard } from './apiKeysCard.tsx';
 import { eventDetail, eventText, peerOf } from './eventText.ts';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
+import { RehearsalsCard } from './rehearsalsCard.tsx';
 
 /** Rows that are shown at once. */
 const PAGE = 100;
@@ -47,15 +49,19 @@ function Viewers() {
   );
 }
 
-export function HistorySection({ state: { events, role } }: SectionProps) {
+export function SettingsSection(props: SectionProps) {
+  const { state, snapshot } = props;
+  const { events, role, rehearsals } = state;
   const happened = useMemo(() => events.filter(({ kind }) => kind !== 'operator'), [events]);
   const done = useMemo(() => events.filter(({ kind }) => kind === 'operator'), [events]);
   return (
     <>
-      <EventTable title="What happened" events={happened} hasKinds />
-      <EventTable title="What operators did" events={done} />
+      <AlertsCard {...props} />
       {role === 'operator' && <Viewers />}
       {role === 'operator' && <ApiKeysCard version={done.at(-1)?.id ?? 0} />}
+      <RehearsalsCard {...rehearsals} isOver={snapshot.phase === 'finished'} />
+      <EventTable title="What happened" events={happened} hasKinds />
+      <EventTable title="What operators did" events={done} />
     </>
   );
 }

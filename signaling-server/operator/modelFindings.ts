@@ -4,6 +4,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { peerId, type Result, refusal, success } from '../../swarm/base.ts';
 import { plannedBytes } from '../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
@@ -14,6 +15,7 @@ import { readJsonFile } from '../files/jsonFile.ts';
 import { CHAT_TEMPLATE_FILE, chatTextOf } from '../texts/chatText.ts';
 import { openTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
+import { ADAPTER_CONFIG } from '../weights/adapterFiles.ts';
 import { openWeights } from '../weights/weights.ts';
 
 interface Finding {
@@ -36,7 +38,7 @@ interface ModelFindings {
   readonly memory: readonly Memory[];
 }
 
-const CONFIG = 'config.json';
+export const CONFIG_FILE = 'config.json';
 const DONORS = [1, 2, 4, 8];
 const SEQUENCES = [256, 1_024];
 /** Micro-batches of one sample that a step has for each donor. */
@@ -50,10 +52,12 @@ export async function findingsOf(folder: string): Promise<Result<ModelFindings>>
   try {
     names = readdirSync(folder);
   } catch {
-    return refusal(`--model: ${folder} cannot be read: a folder of a model was expected, with a ${CONFIG}`);
+    return refusal(`--model: ${folder} cannot be read: a folder of a model was expected, with a ${CONFIG_FILE}`);
   }
-  if (!names.includes(CONFIG)) return refusal(`--model: ${folder} has no ${CONFIG}: a folder of a model was expected`);
-  const config = await readJsonFile(join(folder, CONFIG), 'a config.json of a model');
+  if (!names.includes(CONFIG_FILE) && names.includes(ADAPTER_CONFIG)) return adapterIn(folder);
+  if (!names.includes(CONFIG_FILE))
+    return refusal(`--model: ${folder} has no ${CONFIG_FILE}: a folder of a model was expected`);
+  const config = await readJsonFile(join(folder, CONFIG_FILE), 'a config.json of a model');
   if (!config.ok) return refusal(`--model: ${config.reason}`);
   const model = modelFromConfig(config.value);
   const terms = names.filter((name) => TERMS.test(name));
@@ -67,8 +71,35 @@ export async function findingsOf(folder: string): Promise<Result<ModelFindings>>
   return success({ ok: findings.every(({ ok }) => ok), findings, memory });
 }
 
+/** As PEFT writes them. */
+const adapterSchema = z.looseObject({
+  base_model_name_or_path: z.string().nullish(),
+  r: z.number().exactOptional(),
+  target_modules: z.union([z.array(z.string()), z.string()]).nullish(),
+});
+
+/** No model that could be trained by itself: what it is of, and what it is good for. */
+async function adapterIn(folder: string): Promise<Result<ModelFindings>> {
+  const path = join(folder, ADAPTER_CONFIG);
+  const json = await readJsonFile(path, 'an adapter_config.json of PEFT');
+  if (!json.ok) return refusal(`--model: ${json.reason}`);
+  const parsed = adapterSchema.safeParse(json.value);
+  if (!parsed.success) return refusal(`--model: ${path} is no ${ADAPTER_CONFIG} as PEFT writes it`);
+  const { base_model_name_or_path: base, r: rank, target_modules: targets } = parsed.data;
+  const size = rank === undefined ? '' : `, of rank ${rank}`;
+  const modules = targets ? `, of ${[targets].flat().join(', ')}` : '';
+  const unknown = `${ADAPTER_CONFIG} does not say which: ask whoever made it`;
+  const toDo = `check the folder of ${base || 'its base'} with doctor --model; to train this adapter on, name that folder in "init" of a run file and this one in "train.adapter.init"`;
+  const findings: Finding[] = [
+    { name: 'model', ok: false, finding: `an adapter of PEFT without its base${size}${modules}` },
+    { name: 'base', ok: Boolean(base), finding: base || unknown },
+    { name: 'to do', ok: true, finding: toDo },
+  ];
+  return success({ ok: false, findings, memory: [] });
+}
+
 function modelFinding(model: Result<Model>): Finding {
-  if (!model.ok) return { name: 'model', ok: false, finding: `${CONFIG}: ${model.reason}` };
+  if (!model.ok) return { name: 'model', ok: false, finding: `${CONFIG_FILE}: ${model.reason}` };
   const { family, layers, width, positions, vocabulary } = model.value;
   const size = `${counted(layers, 'layer')} of width ${width}, ${groupedText(positions)} positions, ${groupedText(vocabulary)} tokens`;
   return { name: 'model', ok: true, finding: `${family}, ${groupedText(parameters(model.value))} parameters: ${size}` };

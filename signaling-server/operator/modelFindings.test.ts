@@ -7,7 +7,7 @@ import { peerId } from '../../swarm/base.ts';
 import { plannedBytes } from '../../swarm/memory/memory.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
-import { findingsOf, findingsText } from './modelDoctor.ts';
+import { findingsOf, findingsText } from './modelFindings.ts';
 
 const GOLDEN = join(import.meta.dirname, '..', '..', 'e2e', 'golden');
 const RUN = JSON.parse(readFileSync(join(GOLDEN, 'llama-tiny/run.json'), 'utf8'));
@@ -67,4 +67,22 @@ it('what lacks is named: a family, weights, a tokenizer, a template', async () =
   expect(bare.findings[2]?.finding).toMatch(/ tokens, a chat template$/);
   expect((await found(folderOf(wide))).findings[2]).toMatchObject({ ok: false, finding: 'no tokenizer.json' });
   expect(await findingsOf(join(GOLDEN, 'templates'))).toMatchObject({ ok: false });
+});
+
+it('a folder of an adapter says of which base it is, and what to do with it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'shoal-adapter-'));
+  const path = join(folder, 'adapter_config.json');
+  const config = { peft_type: 'LORA', r: 4, target_modules: ['q_proj', 'v_proj'] };
+  writeFileSync(path, JSON.stringify({ ...config, base_model_name_or_path: 'Qwen/Qwen3-0.6B' }));
+  const all = await found(folder);
+  expect([all.ok, all.memory]).toEqual([false, []]);
+  expect(all.findings.map(({ ok, finding }) => [ok, finding])).toEqual([
+    [false, 'an adapter of PEFT without its base, of rank 4, of q_proj, v_proj'],
+    [true, 'Qwen/Qwen3-0.6B'],
+    [true, expect.stringMatching(/^check the folder of Qwen\/Qwen3-0.6B .*"train.adapter.init"$/)],
+  ]);
+  writeFileSync(path, JSON.stringify({ ...config, base_model_name_or_path: null }));
+  expect((await found(folder)).findings[1]).toMatchObject({ ok: false });
+  writeFileSync(path, '[]');
+  expect(await findingsOf(folder)).toMatchObject({ ok: false });
 });
