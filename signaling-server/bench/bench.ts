@@ -24,6 +24,7 @@ import { addPlannerBench } from './benchPlanner.ts';
 import { addServerBench } from './benchSite.ts';
 import { addSizeBench } from './benchSize.ts';
 import { addTransportBench } from './benchTransport.ts';
+import { addTrustBench } from './benchTrust.ts';
 import { addWanBench } from './benchWan.ts';
 import type { BenchPage } from './page/main.ts';
 import { benchConfig, benchStep, type ReadWeights, type StepBench, type StepBenchResult } from './page/step.ts';
@@ -51,7 +52,7 @@ export function addBenchCommand(program: Command): void {
   const bench = program
     .command('bench')
     .description(
-      'measure this machine: step, kernels, gpu, transport, server, faults, plan, planner, wan, homes, learn, dashboard or size',
+      'measure this machine: step, kernels, gpu, transport, server, faults, plan, planner, wan, homes, learn, trust, dashboard or size',
     )
     .addHelpText('after', tryIt('bench step'));
   bench
@@ -86,6 +87,7 @@ export function addBenchCommand(program: Command): void {
   addDashboardBench(bench);
   addServerBench(bench);
   addSizeBench(bench);
+  addTrustBench(bench);
 }
 
 async function step(options: StepOptions): Promise<void> {

@@ -63,3 +63,25 @@ test('[FI12] a step that begins at weights with a head of their own has that hea
     captured.end();
   }
 });
+
+test.runIf(process.env.SHOAL_LONG === '1')(
+  'audits convict nobody who is honest, each gross cheat, and none whose drift is below what rounding may be',
+  { timeout: 600_000 },
+  async () => {
+    const captured = new Captured();
+    captured.begin();
+    const log = vi.spyOn(console, 'log').mockReturnValue();
+    try {
+      const code = await runCommand(['bench', 'trust', '--items', '24', '--json']);
+      if (code === 1) return console.warn(`skipped: ${captured.errors}`); // no adapter
+      expect(code, captured.errors).toBe(0);
+      const { classes, cheats } = JSON.parse(String(log.mock.calls[0]?.[0]));
+      expect(classes.map(({ convicted }: { convicted: number }) => convicted)).toEqual(arrayOf(6, () => 0));
+      const found: number[] = cheats.map(({ detected }: { detected: number }) => detected);
+      expect(found).toEqual([...arrayOf(9, () => 1), 0]);
+    } finally {
+      log.mockRestore();
+      captured.end();
+    }
+  },
+);
