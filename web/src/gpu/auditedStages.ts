@@ -97,7 +97,7 @@ export class AuditedStages {
 
   /** `number`: its rows follow from it. */
   async step(number = 0): Promise<[AuditCase, AuditCase]> {
-    const { model, sequence, wire, samples } = this.#setting;
+    const { model, sequence, samples } = this.#setting;
     const [[first, second], [one, two]] = [this.#layers, this.#stages];
     const rows = samples.map((count, id) => rowsOf(this.#setting, count, number * samples.length + id + 1));
     const counted = rows.flatMap(({ targets }) => [...targets]).filter((target) => target !== NO_TARGET).length;
