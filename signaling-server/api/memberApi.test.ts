@@ -163,9 +163,13 @@ it('names are chosen a few a second by all addresses together, donors at work as
     const body = JSON.stringify({ name: `Stranger ${number}`, team: '' });
     return (await fetch(`${url}/api/name`, { method: 'PUT', headers, body })).status;
   };
+  const beganMs = performance.now();
   const statuses = await Promise.all(arrayOf(600, (number) => put(number)));
-  expect(new Set(statuses)).toEqual(new Set([200, 429]));
-  expect(statuses.filter((status) => status === 200).length).toBeLessThan(400);
+  const seconds = (performance.now() - beganMs) / 1_000;
+  expect(statuses.filter((status) => status !== 200 && status !== 429)).toEqual([]);
+  // A hundred at once and five a second, and as many of new addresses: on a machine that takes a minute for them that is all.
+  const most = 2 * (100 + 5 * (seconds + 1));
+  expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(most);
   const donor = new ScriptedDonor(url, { key: KEY, stepMs: 100 });
   await donor.hears('start');
   expect(await put(601, KEY)).toBe(200);
