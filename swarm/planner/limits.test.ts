@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { arrayOf, at, invariant, peerId, seededRandom } from '../base.ts';
+import { SCHEDULE_NAMES } from '../plan/plan.ts';
 import { SMALL_BATCH, SMALL_MODEL, smallCluster } from '../testing/smallClusters.ts';
 import { type Cluster, parseCluster } from './cluster.ts';
 import { clusterCosts } from './clusterCosts.ts';
@@ -60,6 +61,12 @@ describe('what holds a step up', () => {
     const parts = limits.find(({ kind }) => kind === 'parts')?.gain ?? 0;
     // The head and the token table are not spread evenly: near, not equal.
     expect(Math.abs(parts - (1 - stateShare) * (1 - 11 / 2 / 7))).toBeLessThan(0.1);
+  });
+
+  it.each(SCHEDULE_NAMES)('of %s too', (schedule) => {
+    const problem = problemOf(arrayOf(schedule === 'chimera' ? 4 : 2, () => ({})));
+    const stages = schedule === 'gpipe' || schedule === '1f1b' || schedule === 'eager' || schedule === 'varuna' ? 2 : 4;
+    expect(stepLimits(problem, planOf(problem, { stages, schedule, microBatches: 4 })).length).toBeGreaterThan(1);
   });
 
   it('says of 200 random clusters what their own what-if says', () => {

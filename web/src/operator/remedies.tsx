@@ -51,13 +51,15 @@ const COLUMNS: readonly Column<Remedy>[] = [
 ];
 
 /** One question after the other, anew for other donors: the server plans in between, and a viewer may ask nothing. */
-function useRemedies(changes: readonly Change[]): { readonly found: readonly Remedy[]; readonly isWhole: boolean } {
+function useRemedies(
+  changes: readonly Change[],
+  isViewer: boolean,
+): { readonly found: readonly Remedy[]; readonly isWhole: boolean } {
   const [answer, show] = useState<{ readonly found: readonly Remedy[]; readonly asked: number }>({
     found: [],
     asked: 0,
   });
   const key = changes.map(({ words }) => words).join('|');
-  const isViewer = useContext(RoleContext) === 'viewer';
   useEffect(() => {
     let isOver = false;
     const ask = async (): Promise<void> => {
@@ -81,9 +83,10 @@ function useRemedies(changes: readonly Change[]): { readonly found: readonly Rem
 
 export function Remedies({ rows }: { readonly rows: readonly PeerRow[] }) {
   const changes = changesFor(rows);
-  const { found, isWhole } = useRemedies(changes);
+  const isViewer = useContext(RoleContext) === 'viewer';
+  const { found, isWhole } = useRemedies(changes, isViewer);
   const helping = found.filter((one) => saved(one) >= LEAST_SAVED).toSorted((a, b) => saved(b) - saved(a));
-  if (changes.length === 0) return null;
+  if (changes.length === 0 || isViewer) return null;
   return (
     <Card id="remedies" title="What would help">
       {helping.length > 0 ? (
