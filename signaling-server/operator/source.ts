@@ -49,6 +49,13 @@ export function withLinks(run: ActiveRun): Snapshot {
   };
 }
 
+/** The run on the donors at hand, as a planner is asked. */
+const problemAtHand = (run: ActiveRun) => ({
+  model: run.model,
+  batch: batchOf(run.document.file),
+  cluster: clusterOf(run),
+});
+
 type Limit = NonNullable<Snapshot['limit']>;
 const limitsOf = new WeakMap<
   ActiveRun,
@@ -64,8 +71,7 @@ function limitNow(run: ActiveRun): Limit | null {
   const known = limitsOf.get(run);
   const nowMs = monotonicMs();
   if (known?.epoch === newest.epoch && nowMs < known.atMs + LIMIT_INTERVAL_MS) return known.limit;
-  const problem = { model: run.model, batch: batchOf(run.document.file), cluster: clusterOf(run) };
-  const found = limitOn(problem, newest.plan);
+  const found = limitOn(problemAtHand(run), newest.plan);
   const limit = found && { epoch: newest.epoch, ...found, peers: [...found.peers] };
   limitsOf.set(run, { epoch: newest.epoch, atMs: nowMs, limit });
   return limit;
@@ -197,9 +203,8 @@ export function stepTimeline(run: ActiveRun, store: Store, step: number): StepTi
   const measured = JSON.parse(trace.spans) as StepTimeline['measured']; // the store's own words
   const { epoch, bubble } = trace;
   const stored = store.epoch(run.name, epoch);
-  const problem = { model: run.model, batch: batchOf(run.document.file), cluster: clusterOf(run) };
   const plan = stored && (JSON.parse(stored.plan) as Plan); // the store's own words
-  const predicted = plan === null ? [] : predictedSpans(problem, plan);
+  const predicted = plan === null ? [] : predictedSpans(problemAtHand(run), plan);
   const watched = plan && watchedPlan(epoch, plan, stored?.reason ?? '');
   return { step: trace.step, epoch, bubble, measured, predicted, plan: watched };
 }
