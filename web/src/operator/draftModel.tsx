@@ -128,6 +128,8 @@ const folderChoices = (models: readonly ListedModel[]): (readonly [RunDraft['mod
 /** Weights that have learnt much move slowly, those beside them less so. */
 const [ALL_RATE, ADAPTER_RATE] = [2e-5, 2e-4];
 const FOLDER_TOKENS = 256;
+/** For the hundreds of examples that people write by hand. */
+const FOLDER_SAMPLES = 8;
 
 /** What the choice of a model changes in a draft. */
 function modelChosen(
@@ -136,15 +138,16 @@ function modelChosen(
   models: readonly ListedModel[],
 ): Partial<RunDraft> {
   const own = models.find(({ name }) => name === folderOf(model))?.model;
+  const { steps, globalBatchSize, learningRate, sequenceLength } = INITIAL_DRAFT;
   if (own)
     return {
       ...{ model, checkpoint: null, generation: undefined, adapter: initialAdapter(own.targets) },
+      ...{ name: `${folderOf(model)}-adapter`, steps, globalBatchSize: FOLDER_SAMPLES },
       ...{ learningRate: ADAPTER_RATE, sequenceLength: Math.min(own.positions, FOLDER_TOKENS) },
     };
-  const { learningRate, sequenceLength } = INITIAL_DRAFT;
   return {
     ...{ model, adapter: null, checkpoint: model === 'same' ? checkpoint : null },
-    ...(folderOf(before) !== null && { learningRate, sequenceLength }),
+    ...(folderOf(before) !== null && { steps, globalBatchSize, learningRate, sequenceLength }),
   };
 }
 
