@@ -32,7 +32,7 @@ import { compareCopy } from '../donors/copyComparison.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { watchFor } from '../donors/relay.ts';
-import { resumeKeys } from '../donors/resumeKeys.ts';
+import { donorNames, resumeKeys } from '../donors/donorIds.ts';
 import { type UploadCame, uploadPace } from '../donors/uploadPace.ts';
 import { NotKept, standsSentence, storageProblem } from '../files/storageProblem.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
@@ -105,8 +105,8 @@ export class ActiveRun implements Observed {
       uploads: this.uploads,
       trafficOf: this.trafficOf,
     } = parts);
-    const resumeKeyOf = resumeKeys(store, name);
-    this.reception = new Reception({ ...options, network: this.network, resumeKeyOf }, this.#receptionHost());
+    const known = { resumeKeyOf: resumeKeys(store, name), nameOf: donorNames(store, name) };
+    this.reception = new Reception({ ...options, network: this.network, ...known }, this.#receptionHost());
     const [sendBack, stateLost] = [this.sendBack.bind(this), this.stateLost.bind(this)];
     this.guard = new CheckpointGuard({ ...options, sendBack, stateLost });
     // Last: what is answered is then always stored.

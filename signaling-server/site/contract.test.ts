@@ -98,6 +98,7 @@ function writeAll(store: Store): unknown[] {
   store.saveSample('a', { committedSteps: 2, prompt: 'Call', text: 'me' });
   const secrets = [store.secret('key', () => 'made'), store.secret('key', () => 'made again')];
   store.forgetSecret('key');
+  secrets.push(...[1, 2].map(() => `${store.visits('a', 'amber-herring')}`));
   return [...secrets, store.secret('key', () => 'a third')];
 }
 
