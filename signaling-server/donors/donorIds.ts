@@ -44,7 +44,9 @@ export function donorNames(store: Store, run: string): (key: string | undefined)
   const secret = store.secret(NAME_SECRET, newSecret);
   return (key = newSecret()) => {
     const drawn = createHmac('sha256', secret).update(key).digest();
-    const name = [MANNERS, ANIMALS].map((list, place) => at(list, drawn.readUInt32BE(4 * place) % list.length)).join('-');
+    const name = [MANNERS, ANIMALS]
+      .map((list, place) => at(list, drawn.readUInt32BE(4 * place) % list.length))
+      .join('-');
     const visits = store.visits(run, name);
     return peerId(visits === 1 ? name : `${name}-${visits}`);
   };

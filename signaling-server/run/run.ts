@@ -29,10 +29,10 @@ import { DonorAnswers, type DonorAnswersHost } from '../answers/donorAnswers.ts'
 import { Evidence, type EvidenceHost } from '../audits/evidence.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { compareCopy } from '../donors/copyComparison.ts';
+import { donorNames, resumeKeys } from '../donors/donorIds.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { watchFor } from '../donors/relay.ts';
-import { donorNames, resumeKeys } from '../donors/donorIds.ts';
 import { type UploadCame, uploadPace } from '../donors/uploadPace.ts';
 import { NotKept, standsSentence, storageProblem } from '../files/storageProblem.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';

@@ -98,8 +98,8 @@ function writeAll(store: Store): unknown[] {
   store.saveSample('a', { committedSteps: 2, prompt: 'Call', text: 'me' });
   const secrets = [store.secret('key', () => 'made'), store.secret('key', () => 'made again')];
   store.forgetSecret('key');
-  secrets.push(...[1, 2].map(() => `${store.visits('a', 'amber-herring')}`));
-  return [...secrets, store.secret('key', () => 'a third')];
+  const visits = ['amber-herring', 'amber-herring', 'teal-cod'].map((words) => store.visits('a', words));
+  return [...secrets, store.secret('key', () => 'a third'), ...visits];
 }
 
 /** What every method that reads answers. */
@@ -272,7 +272,7 @@ describe.each(Object.keys(ENGINES))('%s', (engine) => {
     const data = await one.open();
     endings.push(() => one.close());
     const versions = [data.store.version()];
-    expect(writeAll(data.store)).toEqual(['made', 'made', 'a third']);
+    expect(writeAll(data.store)).toEqual(['made', 'made', 'a third', 1, 2, 1]);
     versions.push(data.store.version());
     expect(new Set(versions).size).toBe(2);
     await data.store.kept();

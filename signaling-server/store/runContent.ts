@@ -23,7 +23,8 @@ export function contentOfRun(content: readonly TableContent[], run: string): Tab
   const isWanted = (table: string, row: Row): boolean => {
     if (table === 'member') return members.has(row.id ?? null);
     return (
-      isOfRun(table, row, run) || (table === 'setting' && [ADDRESS_SECRET, NAME_SECRET, RESUME_SECRET].includes(String(row.key)))
+      isOfRun(table, row, run) ||
+      (table === 'setting' && [ADDRESS_SECRET, NAME_SECRET, RESUME_SECRET].includes(String(row.key)))
     );
   };
   return content.map(({ name, rows }) => ({ name, rows: rows.filter((row) => isWanted(name, row)) }));

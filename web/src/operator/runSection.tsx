@@ -2,7 +2,7 @@
 import { useMemo } from 'preact/hooks';
 import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { invitedLink } from '../page/ask.ts';
-import { lossText, rateText, shortId, timeText } from '../page/format.ts';
+import { lossText, rateText, timeText } from '../page/format.ts';
 import { Card, Stat } from '../page/parts.tsx';
 import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { AlertNotices } from './alertsCard.tsx';
@@ -52,7 +52,7 @@ function Row({ event }: { readonly event: WatchedEvent }) {
 
 function wordsOf(event: WatchedEvent): string {
   const peer = peerOf(event);
-  const words = [EVENT_SIGNS[event.kind].word, peer === null ? '' : shortId(peer)].filter(Boolean).join(' ');
+  const words = [EVENT_SIGNS[event.kind].word, peer === null ? '' : peer].filter(Boolean).join(' ');
   const text = eventText(event);
   return `${words}${text === '' ? (event.kind === 'checkpoint' ? ` after step ${event.step}` : '') : `: ${text}`}`;
 }
