@@ -15,6 +15,7 @@ import { equalSplit, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { bytesText, counted, groupedText } from '../../swarm/quantityText.ts';
 import { initialAdapter } from '../../swarm/run/runDraft.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
+import { IS_TERMS } from '../store/dataDirectory.ts';
 import { CHAT_TEMPLATE_FILE, chatTextOf } from '../texts/chatText.ts';
 import { openTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
@@ -49,7 +50,6 @@ const SEQUENCES = [256, 1_024];
 /** Micro-batches of one sample that a step has for each donor. */
 const SAMPLES_EACH = 4;
 const BYTES = 257;
-const TERMS = /^(licen[cs]e|notice|use_policy|copying)/i;
 
 /** What is wrong with the folder is a finding; only one that cannot be read is refused. */
 export async function findingsOf(folder: string): Promise<Result<ModelFindings>> {
@@ -65,7 +65,7 @@ export async function findingsOf(folder: string): Promise<Result<ModelFindings>>
   const config = await readJsonFile(join(folder, CONFIG_FILE), 'a config.json of a model');
   if (!config.ok) return refusal(`--model: ${config.reason}`);
   const model = modelFromConfig(config.value);
-  const terms = names.filter((name) => TERMS.test(name));
+  const terms = names.filter((name) => IS_TERMS.test(name));
   const others: Finding[] = [
     await weightsIn(folder, model),
     await tokenizerIn(folder, names, model),

@@ -109,6 +109,7 @@ async function contentFrom(
     ...{ file, data: tokens.value.data, evaluation },
     tokenizer: own?.format === 'text' ? [] : source.tokenizer,
     tensorNames: draft.model === 'same' ? source.tensorNames : null,
+    licence: draft.model === 'same' ? source.licence : [],
     ...(file.train.adapter && source.base && { base: source.base }),
   };
   return success({ document, manifest: manifest.value });
