@@ -38,6 +38,7 @@ import { NotKept, standsSentence, storageProblem } from '../files/storageProblem
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
+import type { RightAnswers } from '../store/stepStore.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
 import { addOperatorEvent } from './history.ts';
@@ -74,6 +75,7 @@ export class ActiveRun implements Observed {
   readonly answers: DonorAnswers;
   readonly #observers: readonly RunObserver[];
   readonly #sessions: RunParts['sessions'];
+  readonly #metrics: RunParts['metrics'];
   readonly #options: RunOptions;
   readonly #watchers: Watchers<DecisionState>;
   readonly #loop: DecisionLoop;
@@ -94,7 +96,7 @@ export class ActiveRun implements Observed {
     this.facts = factsOf(this.document);
     this.model = modelOf(this.document.file);
     const config = configOf(this.document, this.model, options);
-    const { observers, sessions, ...parts } = runParts(options, this, config.run.steps);
+    const { observers, sessions, metrics, ...parts } = runParts(options, this, config.run.steps);
     ({
       memory: this.memory,
       counts: this.counts,
@@ -112,7 +114,7 @@ export class ActiveRun implements Observed {
     // Last: what is answered is then always stored.
     const close = store.onStall((problem) => this.#loop.standStill(problem));
     this.outlook = new Outlook(store);
-    this.#sessions = sessions;
+    [this.#sessions, this.#metrics] = [sessions, metrics];
     this.evidence = new Evidence(this.#evidenceHost());
     this.#observers = [
       ...observers,
@@ -218,6 +220,21 @@ export class ActiveRun implements Observed {
   /** Ends at the next step boundary; the next server goes on from there. */
   shutDown(): void {
     this.#loop.dispatch({ type: 'operatorSaid', command: 'stop' });
+  }
+
+  /** Committed steps of the newest evaluation, where its questions are still to be asked or answered; null: there are none. */
+  get unasked(): number | null {
+    const { evaluatedSteps } = this.kept;
+    if (this.document.answers === undefined || evaluatedSteps === null) return null;
+    return this.#options.store.isAsked(this.name, evaluatedSteps) ? null : evaluatedSteps;
+  }
+
+  /** What came of these questions; null: nobody could be asked. */
+  answered(committedSteps: number, answers: RightAnswers | null): void {
+    const { store } = this.#options;
+    this.keep(() => store.saveRightAnswers(this.name, committedSteps, answers));
+    store.whenKept(() => this.keep(() => this.#metrics?.rewrite()));
+    this.tellWatchers();
   }
 
   /** Back to a checkpoint that the store keeps. */

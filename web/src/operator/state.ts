@@ -10,6 +10,7 @@ import {
   type PlanInForce,
   type Role,
   type ServedKind,
+  type WatchedAnswers,
   type WatchedEvent,
   type WatchedStep,
   type WatchMessage,
@@ -32,6 +33,7 @@ export interface OperatorState {
   readonly curve: readonly WatchedStep[];
   /** Held-out losses after so many steps. */
   readonly evaluations: readonly (readonly [number, number])[];
+  readonly rightAnswers: readonly WatchedAnswers[];
   readonly events: readonly WatchedEvent[];
   readonly peers: readonly PeerFacts[];
   readonly plan: PlanInForce | null;
@@ -77,6 +79,7 @@ export const INITIAL_STATE: OperatorState = {
   snapshot: null,
   curve: [],
   evaluations: [],
+  rightAnswers: [],
   events: [],
   peers: [],
   plan: null,
@@ -156,6 +159,7 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     curve: isUnmoved ? known.curve : mergeCurve(known.curve, recent, snapshot.committedSteps),
     events: fresh.length === 0 ? known.events : [...known.events, ...fresh].slice(-EVENTS_LIMIT),
     evaluations: message.evaluations ?? known.evaluations,
+    rightAnswers: message.rightAnswers ?? known.rightAnswers,
     peers: message.peers ?? known.peers,
     plan: message.plan === undefined ? known.plan : message.plan,
     plansBeside: message.plansBeside ?? known.plansBeside,
