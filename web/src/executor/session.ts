@@ -396,7 +396,9 @@ export class Session {
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (CO22).
       if (!this.#holding.hasAdded(step + 1)) return;
+      const commitments = this.#commitments;
       this.#epochs.enqueueAlways(async () => {
+        if (commitments) await this.#giveEvidence(role, step, commitments, evidence);
         await role.shards.update(scalars);
         await role.islands?.stepDone(step);
       });
@@ -444,7 +446,7 @@ export class Session {
         this.#meter.show({ activity: 'waiting' });
         const answer = this.#meter.awaited(null, this.#commits.answer(epoch.number, step, signal));
         return this.#windows.during('commit', answer).then(async (scalars) => {
-          if (commitments) await this.#giveEvidence(role, step, commitments);
+          if (commitments) await this.#giveEvidence(role, step, commitments, this.#askedEvidence);
           this.#windows.updating();
           this.#meter.show({ activity: 'updating' });
           return scalars;
@@ -454,9 +456,9 @@ export class Session {
   }
 
   /** What the commit asked for, before anything of it changes. */
-  #giveEvidence(role: Role, step: number, commitments: Commitments): Promise<void> {
+  #giveEvidence(role: Role, step: number, commitments: Commitments, asked: AskedEvidence): Promise<void> {
     const { sizes, files } = this.#atWork().run;
-    return this.#evidence.take({ role, step, size: sizes, commitments }, this.#askedEvidence, files);
+    return this.#evidence.take({ role, step, size: sizes, commitments }, asked, files);
   }
 
   #tell(message: ReportMessage | EvaluatedMessage, { plan }: Role): void {
