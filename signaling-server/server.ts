@@ -28,7 +28,7 @@ import { addDonorDoor } from './donors/door.ts';
 import type { NetworkOptions } from './donors/network.ts';
 import { watchSilence } from './donors/silence.ts';
 import { freeDisk } from './files/storageProblem.ts';
-import type { Access } from './http/access.ts';
+import { type Access, HUGGING_FACE, type Hub } from './http/access.ts';
 import { addressOf, application, limitConnections } from './http/application.ts';
 import { perMinute } from './http/calls.ts';
 import { listenProblem } from './http/listening.ts';
@@ -76,6 +76,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly search?: PlanSearch;
   /** Origins of the sites that may show `/embed` in a frame. */
   readonly embedOn?: readonly string[];
+  /** Where its dashboard may open pull requests; absent: at Hugging Face. */
+  readonly hub?: Hub;
   /** Folder with the built pages; without it there are only the calls. */
   readonly pages?: string;
   /** Who may ask a model. */
@@ -130,7 +132,7 @@ export interface Server {
 }
 
 export async function createServer(options: ServerOptions): Promise<Result<Server>> {
-  const { data, host = 'localhost', port = DEFAULT_PORT, access = {}, log } = options;
+  const { data, host = 'localhost', port = DEFAULT_PORT, access = {}, hub = HUGGING_FACE, log } = options;
   const begun = await beginRun(options);
   if (!begun.ok) return begun;
   const { run, ownKey } = begun.value;
@@ -158,7 +160,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     const purpose = isSeen ? (cardOf(data.store, run.name)?.purpose ?? '') : '';
     return previewTags({ status: isSeen ? status() : null, purpose }, originOf(request, access));
   };
-  await addPages(app, options.pages, { preview, embedOn: options.embedOn ?? [] });
+  await addPages(app, options.pages, { preview, embedOn: options.embedOn ?? [], hub });
   addPreviewPicture(app, status, visible);
   addDonorApi(app, run, data.blobs);
   const own = { processor: new ProcessorAnswerer(data), texts: new RunTexts(data) };
@@ -181,7 +183,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     });
   const alerts = new AlertWatch(run, data.store, freeBytes, log);
   addOperatorApi(app, {
-    ...{ run, data, session, access, rehearsals, own, keys, freeBytes, alerts, onActivate },
+    ...{ run, data, session, access, hub, rehearsals, own, keys, freeBytes, alerts, onActivate },
     models: options.models ?? null,
     apiMode: callers.mode,
     site: options.site,

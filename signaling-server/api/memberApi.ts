@@ -132,7 +132,7 @@ function addDownload(app: FastifyInstance, { run, data }: Members): void {
     reply.raw.once('close', () => {
       downloads -= 1;
     });
-    return sendExport(reply, data, run.name, undefined);
+    return sendExport(reply, data, run.name);
   });
 }
 

@@ -8,7 +8,7 @@ import { WORK_FOLDER } from '../files/projectRoot.ts';
 import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/headless.ts';
 import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import { statusOf } from '../headless/trainingServer.ts';
-import { parseEmbedOn, parsePublicUrl, parseTrustProxy } from '../http/access.ts';
+import { HUGGING_FACE, parseEmbedOn, parseHubUrl, parsePublicUrl, parseTrustProxy } from '../http/access.ts';
 import { listenFault } from '../http/listening.ts';
 import { type Log, terminalLog } from '../monitoring/log.ts';
 import { createServer, DEFAULT_PORT, type Server } from '../server.ts';
@@ -55,6 +55,28 @@ const PUBLIC_OPTION = new Option(
   'what anyone may see of a run that is by invitation: its status, and samples',
 ).choices(PUBLIC_VIEWS);
 
+/** How browsers come to its pages, and what those may do. */
+const webOptions = (command: Command): Command =>
+  command
+    .option('--tls-cert <file>', 'serve https with this certificate (PEM, its chain included)')
+    .option('--tls-key <file>', 'the key of the certificate (PEM)')
+    .option('--public-url <url>', 'the address that people use, if a proxy stands in front', (text) =>
+      need(parsePublicUrl(text), badInput),
+    )
+    .option('--trust-proxy <addresses>', 'proxies whose X-Forwarded headers are believed', (text) =>
+      need(parseTrustProxy(text), badInput),
+    )
+    .option('--embed-on <sites>', 'sites that may show /embed in a frame: https://HOST, separated by commas', (text) =>
+      need(parseEmbedOn(text), badInput),
+    )
+    .option(
+      '--hub-url <url>',
+      'the Hub that the dashboard may open pull requests at',
+      (text) => need(parseHubUrl(text), badInput),
+      HUGGING_FACE.url,
+    )
+    .option('--hub-client-id <id>', 'your OAuth application there, by which operators sign in');
+
 export function addServeCommand(program: Command): void {
   const begun = program
     .command('serve')
@@ -84,18 +106,7 @@ export function addServeCommand(program: Command): void {
       'split the model into this many pipeline stages and give every donor a part (with gpipe, unless you name a schedule)',
       wholeNumber('--stages', 1),
     );
-  planOptions(begun)
-    .option('--tls-cert <file>', 'serve https with this certificate (PEM, its chain included)')
-    .option('--tls-key <file>', 'the key of the certificate (PEM)')
-    .option('--public-url <url>', 'the address that people use, if a proxy stands in front', (text) =>
-      need(parsePublicUrl(text), badInput),
-    )
-    .option('--trust-proxy <addresses>', 'proxies whose X-Forwarded headers are believed', (text) =>
-      need(parseTrustProxy(text), badInput),
-    )
-    .option('--embed-on <sites>', 'sites that may show /embed in a frame: https://HOST, separated by commas', (text) =>
-      need(parseEmbedOn(text), badInput),
-    )
+  webOptions(planOptions(begun))
     .option('--ice-servers <file>', 'STUN and TURN servers: a JSON list, as the iceServers of an RTCConfiguration')
     .option('--record <file>', RECORD_OPTION)
     .option(

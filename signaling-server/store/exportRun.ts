@@ -39,7 +39,7 @@ export function exportedCheckpoint(
   return success({ document, manifest, committedSteps: step });
 }
 
-interface Wish {
+export interface ExportWish {
   /** Absent: the newest. */
   readonly step?: number | undefined;
   /** Of a former checkpoint. */
@@ -53,7 +53,7 @@ export async function exportRun(
   { store, blobs }: DataDirectory,
   name: string,
   target: string,
-  { step, generation, isMerged = false }: Wish = {},
+  { step, generation, isMerged = false }: ExportWish = {},
 ): Promise<Result<string>> {
   const found = exportedCheckpoint({ store }, name, step, generation);
   if (!found.ok) return found;

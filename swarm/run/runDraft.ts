@@ -255,6 +255,8 @@ export const runListSchema = z.object({
   canBeside: z.boolean(),
   /** Names of the runs that follow the active one by themselves, the next one first. */
   queue: z.array(z.string()),
+  /** Where checkpoints may be pushed, and as which OAuth application; null: with an access token only. */
+  hub: z.object({ url: z.url(), clientId: z.string().nullable() }),
 });
 export type RunList = z.infer<typeof runListSchema>;
 
