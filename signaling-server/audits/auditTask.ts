@@ -60,7 +60,7 @@ export async function auditTask(found: Collected, run: Run): Promise<AuditTask> 
   const microBatches: AuditedMicroBatch[] = [];
   for (const id of order) {
     const samples = got(samplesOf, id);
-    const first = asked.step * train.globalBatchSize;
+    const first = asked.number * train.globalBatchSize;
     const tokens = isEnd ? await rowsOf([first + samples[0], first + samples[1]], run) : null;
     const sent = (kind: TensorName['kind'], to: number): SentTensor | null => sentTensor(found, kind, to, id);
     const back = sent('gradient', stage - 1);

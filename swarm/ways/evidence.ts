@@ -27,9 +27,8 @@ export interface EvidencePiece {
   readonly table?: Range;
 }
 
-/** Islands, gathered blocks and coded state leave nothing that could be done again from what members commit to. */
-export const isAuditable = ({ stages, islands, stateWire }: Plan): boolean =>
-  islands === undefined && stateWire === undefined && !gathersAny(stages);
+/** Gathered blocks and coded state leave nothing that could be done again from what members commit to. */
+export const isAuditable = ({ stages, stateWire }: Plan): boolean => stateWire === undefined && !gathersAny(stages);
 
 const COMMITTED: readonly TensorName['kind'][] = ['activation', 'gradient', 'slice'];
 const known = new WeakMap<Plan, readonly Passage[]>();

@@ -397,7 +397,9 @@ export class Session {
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (CO22).
       if (!this.#holding.hasAdded(step + 1)) return;
+      const [taken, { files }] = [this.#takenFrom(role, step), this.#run];
       this.#epochs.enqueueAlways(async () => {
+        if (taken) await this.#evidence.take(taken, evidence, files);
         await role.shards.update(scalars);
         await role.islands?.stepDone(step);
       });
@@ -416,10 +418,8 @@ export class Session {
 
   #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {
     const [{ signal }, { run }] = [epoch.abort, this.#atWork()];
-    const commitments = source ? null : this.#commitments;
     const from = first ?? this.#turns.firstSample(run.facts.train, step);
-    const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
-    const tokens = (microBatch: number) => (source ?? run.tokens).read(from, got(samplesOf, microBatch));
+    const taken = source ? null : this.#takenFrom(role, step);
     return {
       signal,
       now: this.#parts.now,
@@ -434,9 +434,9 @@ export class Session {
       collect: (key, sender) => this.#receive(signal, key, sender),
       ...this.#meter.ofStep(step),
       awaited: (from, coming) => this.#windows.during(from, this.#meter.awaited(from, coming)),
-      tokens,
+      tokens: tokensOf(role.plan, source ?? run.tokens, from),
       hasExamples: run.tokens.hasExamples,
-      ...(commitments && { commitments: () => commitments.digests() }),
+      ...(taken && { commitments: () => taken.commitments.digests() }),
       report: (message) => {
         this.#holding.added(step + 1);
         this.#tell(tampering()?.reports(message) ?? message, role);
@@ -446,7 +446,7 @@ export class Session {
         this.#meter.show({ activity: 'waiting' });
         const answer = this.#meter.awaited(null, this.#commits.answer(epoch.number, step, signal));
         return this.#windows.during('commit', answer).then(async (scalars) => {
-          if (commitments) await this.#giveEvidence(role, step, commitments, new StepRows(role.plan, tokens));
+          if (taken) await this.#evidence.take(taken, this.#askedEvidence, run.files);
           this.#windows.updating();
           this.#meter.show({ activity: 'updating' });
           return scalars;
@@ -455,10 +455,13 @@ export class Session {
     };
   }
 
-  /** What the commit asked for, before anything of it changes. */
-  #giveEvidence(role: Role, step: number, commitments: Commitments, rows: StepRows): Promise<void> {
-    const { sizes, files } = this.#atWork().run;
-    return this.#evidence.take({ role, step, size: sizes, commitments, rows }, this.#askedEvidence, files);
+  /** What evidence of a step is taken from, where it is audited. */
+  #takenFrom(role: Role, step: number): Parameters<EvidenceUploads['take']>[0] | null {
+    const { run } = this.#atWork();
+    const commitments = this.#commitments;
+    if (commitments === null) return null;
+    const tokens = tokensOf(role.plan, run.tokens, this.#turns.firstSample(run.facts.train, step));
+    return { role, step, size: run.sizes, commitments, rows: new StepRows(role.plan, tokens) };
   }
 
   #tell(message: ReportMessage | EvaluatedMessage, { plan }: Role): void {
@@ -521,6 +524,12 @@ export class Session {
     this.#holding.drop();
     this.#meter.show({ activity: 'idle', stages: [], stageCount: 0, gpuMemoryBytes: 0 });
   }
+}
+
+/** Of each micro-batch of a step whose samples begin with the first. */
+function tokensOf({ microBatches }: Role['plan'], source: TokenSource, first: number): Surroundings['tokens'] {
+  const samplesOf = new Map(microBatches.map(({ id, samples }) => [id, samples]));
+  return (microBatch) => source.read(first, got(samplesOf, microBatch));
 }
 
 /** What this peer can do for a plan before it begins: compile, fetch tokens and what stands, open links. It makes no role and moves no state. */
