@@ -30,14 +30,15 @@ type Sent = Pick<Plan, 'stages' | 'rows' | 'stateWire'>;
 
 /** How the state of this run's plans travels: as int8 codes where the run asks for them, else rows where these are fewer than the table has. */
 export function withStateSent(
-  model: Pick<Model, 'vocabulary'>,
+  model: Pick<Model, 'vocabulary' | 'tied'>,
   plan: Plan,
   { stateWire, sequence }: { readonly stateWire?: CodedState | undefined; readonly sequence?: number | undefined },
 ): Plan {
   if (stateWire !== undefined) return { ...plan, stateWire };
-  if (sequence === undefined || peers(plan).length === 1) return plan;
-  const isFewer = plan.stages[0]?.members.some(({ samples }) => samples * sequence < model.vocabulary) ?? false;
-  return isFewer ? { ...plan, rows: sequence } : plan;
+  const [first, ...later] = plan.stages;
+  if (sequence === undefined || first === undefined || first.gathered || peers(plan).length === 1) return plan;
+  const isFewer = first.members.some(({ samples }) => samples * sequence < model.vocabulary);
+  return isFewer && !(model.tied && later.length === 0) ? { ...plan, rows: sequence } : plan;
 }
 
 /** A member's gradient sums of a block within a shard, in parts that travel: both ends cut alike. */
