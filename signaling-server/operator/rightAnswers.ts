@@ -42,7 +42,7 @@ export function followEvaluations(asking: Asking): () => void {
   let isAsking = false;
   const look = (): void => {
     const due = isAsking ? null : run.unasked;
-    if (due === null || run.kept.newestCheckpointStep < due) return;
+    if (due === null) return;
     isAsking = true;
     void rightOf(asking, due, AbortSignal.any([end.signal, AbortSignal.timeout(LIMIT_MS)]))
       .catch((error: unknown) => {
