@@ -1,8 +1,8 @@
 /**
  * What a run's `evaluation.answers` asks: at each evaluation every prompt once, greedily, as anyone may ask the model, and how
- * many answers are letter by letter what was expected. Training goes on meanwhile: where the server keeps the checkpoint after
- * just as many steps, and its own processor can answer, that is asked, else the newest weights that there are. Where a newer
- * evaluation is there before all of an older one is answered, those between them are left out.
+ * many answers are letter by letter what was expected. Training goes on meanwhile. The first checkpoint from the evaluation's
+ * step on is asked, by the server's own processor; donors, who have the newest weights alone, are where that cannot. An evaluation
+ * that a newer one overtakes before its turn is left out.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Answerer, AnswerFault, type ModelAnswer, type Question } from '../answers/answerer.ts';
@@ -20,6 +20,8 @@ const MORE_TOKENS = 16;
 /** A question is asked again where nobody can answer: donors come and go. */
 const TRIES = 12;
 const PAUSE_MS = 5_000;
+/** Of all questions together: donors who are never idle may leave a question without an answer. */
+const LIMIT_MS = 30 * 60_000;
 
 type Evaluated = Pick<
   ActiveRun,
@@ -39,17 +41,21 @@ export function followEvaluations(asking: Asking): () => void {
   const end = new AbortController();
   let isAsking = false;
   const look = (): void => {
-    const due = isAsking || isCheckpointComing(run) ? null : run.unasked;
+    const due = isAsking ? null : run.unasked;
     if (due === null) return;
     isAsking = true;
-    void rightOf(asking, due, end.signal)
+    void rightOf(asking, due, AbortSignal.any([end.signal, AbortSignal.timeout(LIMIT_MS)]))
       .catch((error: unknown) => {
         if (!end.signal.aborted) run.failed(error);
         return null;
       })
       .then((answers) => {
         isAsking = false;
-        if (!end.signal.aborted) answers === 'undone' ? look() : run.answered(due, answers);
+        if (end.signal.aborted) return;
+        if (answers === 'undone') return look();
+        if (answers !== null && 'problem' in answers)
+          run.warn(`What evaluation.answers asks after ${due} steps was not answered: ${answers.problem}.`);
+        run.answered(due, answers !== null && 'share' in answers ? answers : null);
       });
   };
   const forget = run.onChange(look);
@@ -60,27 +66,23 @@ export function followEvaluations(asking: Asking): () => void {
   };
 }
 
-/** Of the evaluation's own step. */
-function isCheckpointComing({ kept }: Evaluated): boolean {
-  const { evaluatedSteps, pending, config, newestCheckpointStep } = kept;
-  if (evaluatedSteps === null || newestCheckpointStep >= evaluatedSteps) return false;
-  return evaluatedSteps >= config.steps || pending.some(({ step }) => step === evaluatedSteps);
-}
+type Found = RightAnswers | { readonly problem: string } | 'undone';
 
-/** Null: nobody could be asked. undone: the run went back meanwhile, and is evaluated again. */
-async function rightOf(asking: Asking, due: number, signal: AbortSignal): Promise<RightAnswers | null | 'undone'> {
+/** undone: the run went back meanwhile, and is evaluated again. */
+async function rightOf(asking: Asking, due: number, signal: AbortSignal): Promise<Found> {
   const { run, data, texts } = asking;
+  const { store, blobs } = data;
   const { generation } = run.kept;
   const { answers = '' } = run.document;
-  const known = JSON.parse(Buffer.from(await data.blobs.read(answers)).toString('utf8')) as readonly KnownAnswer[]; // the store's own words
+  const known = JSON.parse(Buffer.from(await blobs.read(answers)).toString('utf8')) as readonly KnownAnswer[]; // the store's own words
   const text = await texts.of(run.name);
-  const step = data.store.checkpoint(run.name, due) === null ? null : due;
+  const step = store.checkpoint(run.name, due) === null ? store.newestCheckpoint(run.name)?.committedSteps : due;
   const left = known.values();
   const judged: Judged[] = [];
   const problems: string[] = [];
   const asker = async (): Promise<void> => {
     for (const question of left) {
-      const one = await judge(asking, text, { question, step }, signal);
+      const one = await judge(asking, text, { question, step: step ?? null }, signal);
       if (typeof one === 'string') problems.push(one);
       else judged.push(one);
       if (signal.aborted || problems.length > 0) return;
@@ -89,14 +91,12 @@ async function rightOf(asking: Asking, due: number, signal: AbortSignal): Promis
   await Promise.all(Array.from({ length: AT_ONCE }, asker));
   if (run.kept.generation !== generation) return 'undone';
   const [problem] = problems;
-  if (problem === undefined)
-    return {
-      share: judged.filter(({ isRight }) => isRight).length / known.length,
-      fromStep: Math.min(...judged.map(({ fromStep }) => fromStep)),
-      toStep: Math.max(...judged.map(({ toStep }) => toStep)),
-    };
-  if (!signal.aborted) run.warn(`What evaluation.answers asks after ${due} steps was not answered: ${problem}.`);
-  return null;
+  if (problem !== undefined) return { problem };
+  return {
+    share: judged.filter(({ isRight }) => isRight).length / known.length,
+    fromStep: Math.min(...judged.map(({ fromStep }) => fromStep)),
+    toStep: Math.max(...judged.map(({ toStep }) => toStep)),
+  };
 }
 
 interface Judged extends Omit<RightAnswers, 'share'> {
@@ -105,7 +105,7 @@ interface Judged extends Omit<RightAnswers, 'share'> {
 
 interface Asked {
   readonly question: KnownAnswer;
-  /** Null: of the newest weights. */
+  /** Of which checkpoint; null: of the newest weights. */
   readonly step: number | null;
 }
 
@@ -123,7 +123,7 @@ async function judge(
   const question = { from: 'evaluation', run: run.name, step, ids, mostTokens, temperature: 0, topP: 1, seed: 0, ends };
   let problem = '';
   for (let tries = 0; tries < TRIES && !signal.aborted; tries++) {
-    if (tries > 0) await sleep(PAUSE_MS, undefined, { signal });
+    if (tries > 0) await sleep(PAUSE_MS, undefined, { signal }).catch(() => {}); // it is over
     const enough = new AbortController();
     try {
       const answer = await begun(answerer, question, AbortSignal.any([signal, enough.signal]));
@@ -134,6 +134,7 @@ async function judge(
           said += piece;
           if (!expected.startsWith(said.trim())) break;
         }
+        if (signal.aborted) break;
         const { fromStep, toStep } = writing.shoal;
         return { isRight: said.trim() === expected, fromStep, toStep };
       }
@@ -145,7 +146,7 @@ async function judge(
       enough.abort();
     }
   }
-  return problem;
+  return problem || 'it took too long';
 }
 
 /** By the weights of a checkpoint, or else by the newest. */

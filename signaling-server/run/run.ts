@@ -51,6 +51,8 @@ import { Watchers } from './watchers.ts';
 
 /** One more than the largest chance that comes with a report: as many bits as Node draws at once. */
 const MOST_CHANCE = 2 ** 48 - 1;
+/** More than there are from one checkpoint to the next, as a rule. */
+const NEWEST_EVALUATIONS = 32;
 
 export class ActiveRun implements Observed {
   readonly name: string;
@@ -222,11 +224,14 @@ export class ActiveRun implements Observed {
     this.#loop.dispatch({ type: 'operatorSaid', command: 'stop' });
   }
 
-  /** Committed steps of the newest evaluation, where its questions are still to be asked or answered; null: there are none. */
+  /** Committed steps of the newest evaluation that a checkpoint has caught up with, where its questions are still to be answered; null: there are none. */
   get unasked(): number | null {
-    const { evaluatedSteps } = this.kept;
-    if (this.document.answers === undefined || evaluatedSteps === null) return null;
-    return this.#options.store.isAsked(this.name, evaluatedSteps) ? null : evaluatedSteps;
+    if (this.document.answers === undefined) return null;
+    const { store } = this.#options;
+    const { newestCheckpointStep } = this.kept;
+    const evaluated = [...store.newestEvaluations(this.name, NEWEST_EVALUATIONS).keys()];
+    const due = evaluated.findLast((steps) => steps <= newestCheckpointStep);
+    return due === undefined || store.isAsked(this.name, due) ? null : due;
   }
 
   /** What came of these questions; null: nobody could be asked. */
