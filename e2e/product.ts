@@ -182,6 +182,8 @@ interface ServeOptions {
   readonly trustProxy?: string;
   /** The site that may show `/embed` in a frame. */
   readonly embedOn?: string;
+  /** The Hub that its dashboard pushes to, and the OAuth application by which people sign in there. */
+  readonly hub?: { readonly url: string; readonly clientId: string };
   /** The file of a recording. */
   readonly record?: string;
   /** So many headless donors of its own. */
@@ -211,6 +213,7 @@ async function startProcess(runFile: string, { dataDirectory = '', ...options }:
     ...(options.stages === undefined ? [] : ['--stages', String(options.stages)]),
     ...(options.trustProxy === undefined ? [] : ['--trust-proxy', options.trustProxy]),
     ...(options.embedOn === undefined ? [] : ['--embed-on', options.embedOn]),
+    ...(options.hub === undefined ? [] : ['--hub-url', options.hub.url, '--hub-client-id', options.hub.clientId]),
     ...(options.record === undefined ? [] : ['--record', options.record]),
     ...(options.nats === undefined ? [] : ['--nats', options.nats]),
     ...(options.donors === undefined ? [] : ['--donors', String(options.donors)]),

@@ -28,7 +28,7 @@ import { addDonorDoor } from './donors/door.ts';
 import type { NetworkOptions } from './donors/network.ts';
 import { watchSilence } from './donors/silence.ts';
 import { freeDisk } from './files/storageProblem.ts';
-import type { Access } from './http/access.ts';
+import { type Access, HUGGING_FACE, type Hub } from './http/access.ts';
 import { addressOf, application, limitConnections } from './http/application.ts';
 import { perMinute } from './http/calls.ts';
 import { listenProblem } from './http/listening.ts';
@@ -45,6 +45,7 @@ import { addOperatorApi } from './operator/api.ts';
 import { addressKey } from './operator/controls.ts';
 import { followQueue } from './operator/queue.ts';
 import { Rehearsals } from './operator/rehearsals.ts';
+import { followEvaluations } from './operator/rightAnswers.ts';
 import { followedSession, newSessionKey, operatorSession } from './operator/session.ts';
 import { withLinks } from './operator/source.ts';
 import { type PlanSearch, planSearch } from './planning/planThread.ts';
@@ -75,6 +76,8 @@ export interface ServerOptions extends PlanWishes, NetworkOptions {
   readonly search?: PlanSearch;
   /** Origins of the sites that may show `/embed` in a frame. */
   readonly embedOn?: readonly string[];
+  /** Where its dashboard may open pull requests; absent: at Hugging Face. */
+  readonly hub?: Hub;
   /** Folder with the built pages; without it there are only the calls. */
   readonly pages?: string;
   /** Who may ask a model. */
@@ -129,7 +132,7 @@ export interface Server {
 }
 
 export async function createServer(options: ServerOptions): Promise<Result<Server>> {
-  const { data, host = 'localhost', port = DEFAULT_PORT, access = {}, log } = options;
+  const { data, host = 'localhost', port = DEFAULT_PORT, access = {}, hub = HUGGING_FACE, log } = options;
   const begun = await beginRun(options);
   if (!begun.ok) return begun;
   const { run, ownKey } = begun.value;
@@ -157,7 +160,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     const purpose = isSeen ? (cardOf(data.store, run.name)?.purpose ?? '') : '';
     return previewTags({ status: isSeen ? status() : null, purpose }, originOf(request, access));
   };
-  await addPages(app, options.pages, { preview, embedOn: options.embedOn ?? [] });
+  await addPages(app, options.pages, { preview, embedOn: options.embedOn ?? [], hub });
   addPreviewPicture(app, status, visible);
   addDonorApi(app, run, data.blobs);
   const own = { processor: new ProcessorAnswerer(data), texts: new RunTexts(data) };
@@ -166,6 +169,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const callers = new ApiCallers({ mode: options.api ?? 'keys', keys, ownKey });
   const answerer = donorsFirst(run, own.processor);
   const talk = { store: data.store, texts: own.texts, answerer, callers, run, access, visible };
+  const endEvaluations = followEvaluations({ run, data, texts: own.texts, answerer });
   addAnswerApi(app, talk);
   addTalkApi(app, talk);
   const rehearsals = new Rehearsals(run);
@@ -179,7 +183,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     });
   const alerts = new AlertWatch(run, data.store, freeBytes, log);
   addOperatorApi(app, {
-    ...{ run, data, session, access, rehearsals, own, keys, freeBytes, alerts, onActivate },
+    ...{ run, data, session, access, hub, rehearsals, own, keys, freeBytes, alerts, onActivate },
     models: options.models ?? null,
     apiMode: callers.mode,
     site: options.site,
@@ -207,6 +211,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     endSilence();
     alerts.close();
     snapshots.close();
+    endEvaluations();
     run.close();
     own.processor.close();
     own.texts.close();

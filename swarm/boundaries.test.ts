@@ -84,6 +84,7 @@ const TABLE: readonly ImportRule[] = [
   { files: /^web\/src\/(donor|operator|talk)\//, may: [/^web\/src\//, /^swarm\//, UI_LIBRARY] },
   { files: /^web\/src\/donor\/(conditions|credit|download|preferences|reload)\.ts$/, may: [/^zod$/] }, // what a browser kept
   { files: /^web\/src\/donor\/share\.tsx$/, may: [/^uqr$/] },
+  { files: /^web\/src\/operator\/hub\.ts$/, may: [/^@huggingface\/hub$/] },
   { files: /^web\/src\/(operator|talk)\//, may: [/^zod$/] }, // what the server's calls answer
   { files: /^web\/src\/testing\//, may: [/^web\/src\//, /^swarm\//] },
   { files: /^signaling-server\//, may: [/^signaling-server\//, /^swarm\//, /^node:/, SERVER_LIBRARIES] },
@@ -116,6 +117,8 @@ const TABLE: readonly ImportRule[] = [
   { files: /^e2e\/firefox\.spec\.ts$/, may: [/^signaling-server\/headless\/(findBrowser\.mjs|firefox\.ts)$/] },
   // Donors without a browser, of whom some are hostile.
   { files: /^e2e\/(strangers|crowds|storms)/, may: [TESTING] },
+  // A Hub that is none.
+  { files: /^e2e\/hub\.spec\.ts$/, may: [TESTING] },
   // A simulated run of many, as the dashboard's bench feeds it.
   {
     files: /^e2e\/pictures\/dashboard\.pictures\.ts$/,
@@ -140,6 +143,7 @@ const NAMED_IN: Readonly<Record<string, readonly string[]>> = {
     'signaling-server/weights/elements.test.ts',
   ],
   uqr: ['web/src/donor/share.tsx'],
+  '@huggingface/hub': ['web/src/operator/hub.ts'],
   'puppeteer-core': ['signaling-server/headless/firefox.ts'],
   comlink: ['web/src/worker/bridge.ts', 'web/src/worker/worker.ts'],
   '@fastify/websocket': ['signaling-server/http/webSockets.ts'],

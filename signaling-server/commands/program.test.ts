@@ -113,6 +113,7 @@ describe('bad arguments', () => {
     [['serve', '--tls-cert', 'a.pem'], /--tls-cert needs --tls-key FILE beside it/],
     [['serve', '--tls-cert', 'a.pem', '--tls-key', 'b.pem'], /--tls-cert: a\.pem cannot be read/],
     [['serve', '--ice-servers', 'nowhere.json'], /nowhere\.json: .*a JSON list of ICE servers was expected/],
+    [['serve', '--hub-url', "https://a.example 'unsafe-inline'"], /--hub-url: "https.*" is no site: expected https/],
     [['serve', '--public-url', 'shoal'], /--public-url "shoal" is no address: expected https/],
     [['serve', '--trust-proxy', 'proxy'], /--trust-proxy: "proxy" is no address/],
     [['serve', '--invite', ''], /--invite must have 1 to 200 characters, not 0/],

@@ -72,6 +72,7 @@ export async function serveSite(
     await SiteMember.open({
       ...{ site, access, host: options.host, port: options.port, pages: shared.pages, log, onOperatorToken },
       ...given({ embedOn: options.embedOn }),
+      hub: shared.hub,
       open: async (url, { name, data: ofRun, runs }) => {
         const isAlone = opened?.isAlone ?? true;
         const invited = name === null ? inviting.lead(isAlone) : inviting.leadBeside();

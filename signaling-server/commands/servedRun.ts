@@ -31,6 +31,8 @@ export interface ServeOptions extends Omit<PlanOptions, 'donors' | 'donor' | 'mi
   readonly publicUrl?: string;
   readonly trustProxy?: string[];
   readonly embedOn?: string[];
+  readonly hubUrl: string;
+  readonly hubClientId?: string;
   readonly iceServers?: string;
   readonly invite?: string;
   /** A file with the key of the operator's own donors. */
@@ -147,6 +149,7 @@ export function announce({ url, run, operatorToken }: Server, access: Access, op
 /** What every server of this command is opened with, whichever run it has. */
 export const sharedOptions = (options: ServeOptions, access: Access) => ({
   ...{ host: options.host, port: options.port, access, pages: PAGES_FOLDER, api: options.api },
+  hub: { url: options.hubUrl, clientId: options.hubClientId ?? null },
   ...given({
     ownKey: options.ownKey === undefined ? undefined : need(readOwnKey(options.ownKey), badInput),
     models: options.models,

@@ -108,6 +108,27 @@ export function parseEmbedOn(text: string): Result<string[]> {
       );
 }
 
+/** Where the dashboard may open pull requests, and as which OAuth application; null: as none, with an access token. */
+export interface Hub {
+  readonly url: string;
+  readonly clientId: string | null;
+}
+
+export const HUGGING_FACE: Hub = { url: 'https://huggingface.co', clientId: null };
+/** Where it has browsers put large files, by addresses that it signs. */
+const HUGGING_FACE_UPLOADS = 'https://hf-hub-lfs-us-east-1.s3-accelerate.amazonaws.com';
+
+/** What the dashboard's page connects to for it. Another one takes large files itself. */
+export const hubOrigins = ({ url }: Hub): readonly string[] =>
+  url === HUGGING_FACE.url ? [url, HUGGING_FACE_UPLOADS] : [url];
+
+export function parseHubUrl(text: string): Result<string> {
+  const origin = siteOf(text);
+  return origin === null
+    ? refusal(`--hub-url: "${text}" is no site: expected https://HOST or http://HOST, with :PORT at will and no path`)
+    : success(origin);
+}
+
 /** A comma-separated list of addresses, ranges (10.0.0.0/8) and the names that stand for some. */
 export function parseTrustProxy(text: string): Result<string[]> {
   const parts = text.split(',').map((part) => part.trim());

@@ -87,6 +87,23 @@ it('what cannot be read is refused in the one form of every answer', async () =>
   await app.close();
 });
 
+it('the dashboard alone may connect to the Hub: Hugging Face’s and where it takes large files, or another one', async () => {
+  for (const [hub, hosts] of [
+    [undefined, "'self' https://huggingface.co https://hf-hub-lfs-us-east-1.s3-accelerate.amazonaws.com"],
+    [{ url: 'https://hub.example', clientId: null }, "'self' https://hub.example"],
+  ] as const) {
+    const app = fastify();
+    await addPages(app, folder, hub && { hub });
+    for (const url of ['/', '/operator', '/status', '/talk', '/embed', '/assets/donor-1a2b.js']) {
+      const { headers } = await app.inject({ url });
+      expect(headers['content-security-policy'], url).toContain(
+        `connect-src ${url === '/operator' ? hosts : "'self'"};`,
+      );
+    }
+    await app.close();
+  }
+});
+
 it('/embed is framed by the sites that are named, and by no other; everything else by none', async () => {
   const policyOf = async (embedOn: readonly string[], url: string) => {
     const app = fastify();

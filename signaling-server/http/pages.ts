@@ -7,6 +7,7 @@ import staticFiles from '@fastify/static';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { storageProblem } from '../files/storageProblem.ts';
 import { monotonicMs } from '../monitoring/clock.ts';
+import { HUGGING_FACE, type Hub, hubOrigins } from './access.ts';
 import { failed, problem } from './calls.ts';
 import { networkOf } from './networkOf.ts';
 
@@ -19,6 +20,8 @@ interface PageOptions {
   readonly preview?: (request: FastifyRequest) => string;
   /** Origins of the sites that may show `/embed` in a frame. */
   readonly embedOn?: readonly string[];
+  /** What the dashboard may connect to beside this server. */
+  readonly hub?: Hub;
 }
 
 /** Callers that are remembered: those who called last. */
@@ -60,7 +63,7 @@ export class RateStore {
 export async function addPages(
   app: FastifyInstance,
   pages: string | undefined,
-  { preview, embedOn = [] }: PageOptions = {},
+  { preview, embedOn = [], hub = HUGGING_FACE }: PageOptions = {},
 ): Promise<void> {
   await app.register(helmet, {
     contentSecurityPolicy: {
@@ -102,7 +105,8 @@ export async function addPages(
   });
   for (const [path, file, policy] of PAGES) {
     if (path === '/' && preview) continue;
-    app.get(path, (_request, reply) => trusting(reply, policy).sendFile(`${file}.html`));
+    const hosts = path === '/operator' ? hubOrigins(hub) : [];
+    app.get(path, (_request, reply) => connecting(trusting(reply, policy), hosts).sendFile(`${file}.html`));
   }
   if (preview) {
     const [path, file, policy] = PAGES[0];
@@ -135,6 +139,13 @@ function framed(reply: FastifyReply, sites: readonly string[]): FastifyReply {
     .removeHeader('x-frame-options')
     .header('cross-origin-resource-policy', 'cross-origin')
     .header('content-security-policy', named);
+}
+
+/** To these hosts too, and to no other. */
+function connecting(reply: FastifyReply, hosts: readonly string[]): FastifyReply {
+  const policy = String(reply.getHeader('content-security-policy'));
+  const named = policy.replace("connect-src 'self'", ["connect-src 'self'", ...hosts].join(' '));
+  return reply.header('content-security-policy', named);
 }
 
 /** No other text becomes script on these pages, not even by mistake: browsers that know Trusted Types see to it. */

@@ -55,11 +55,12 @@ const noteBody = runBody.extend({ note: noteSchema });
 const peerBody = z.object({ peer: z.string().min(1).max(64) });
 const letGoBody = peerBody.extend({ how: z.enum(['atBoundary', 'atOnce', 'block']) });
 const unblockBody = z.object({ address: z.string().max(64) });
-/** `ask`: nothing is sent, it is only told whether it would be. */
+/** `merged`: an adapter with its base. `ask`: nothing is sent, it is only told whether it would be. */
 const exportQuery = z.object({
   run: runName,
   step: countText.optional(),
   generation: countText.optional(),
+  merged: z.literal('1').optional(),
   ask: z.literal('1').optional(),
 });
 
@@ -101,13 +102,13 @@ const changes =
 type Adds = (api: FastifyInstance, change: ReturnType<typeof changes>, context: OperatorContext) => void;
 
 const addRuns: Adds = (api, change, context) => {
-  const { run, data, onActivate, site } = context;
+  const { run, data, onActivate, site, hub } = context;
   const { store } = data;
   api.get('/api/operator/runs', perMinute(READS_PER_MINUTE), async (): Promise<RunList> => {
     const canActivate = onActivate !== undefined;
     const canBeside = site !== undefined && !site.isBeside;
     const queue = store.queue();
-    return { runs: listedRuns(data), texts: listedTexts(store), canActivate, canBeside, queue };
+    return { runs: listedRuns(data), texts: listedTexts(store), canActivate, canBeside, queue, hub };
   });
   api.post('/api/operator/plan', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const question = dryRunQuestionSchema.safeParse(request.body);
@@ -173,7 +174,7 @@ const addCheckpoints: Adds = (api, change, context) => {
   api.get('/api/operator/export', perMinute(SEARCHES_PER_MINUTE), async (request, reply) => {
     const query = exportQuery.safeParse(request.query);
     if (!query.success) return problem(reply, 400, 'expected a run and a step');
-    const { run: name, step, generation, ask } = query.data;
+    const { run: name, step, generation, merged, ask } = query.data;
     if (ask !== undefined) {
       const refused = exportProblem(data, name, step, generation);
       return refused === null ? { ok: true } : problem(reply, refused.status, refused.sentence);
@@ -186,7 +187,7 @@ const addCheckpoints: Adds = (api, change, context) => {
       run.committedSteps,
       wallMs(),
     );
-    return sendExport(reply, data, name, step, generation);
+    return sendExport(reply, data, name, { step, generation, isMerged: merged !== undefined });
   });
   change(
     '/api/operator/back',

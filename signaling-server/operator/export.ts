@@ -11,7 +11,7 @@ import type { FastifyReply } from 'fastify';
 import { problem } from '../http/calls.ts';
 import { limitReading } from '../http/slowRequests.ts';
 import { type DataDirectory, DOWNLOADS_FOLDER } from '../store/dataDirectory.ts';
-import { exportedCheckpoint, exportRun } from '../store/exportRun.ts';
+import { type ExportWish, exportedCheckpoint, exportRun } from '../store/exportRun.ts';
 import { tarHeader, tarPadding } from '../texts/tar.ts';
 
 const MOST_AT_ONCE = 4;
@@ -36,9 +36,9 @@ export async function sendExport(
   reply: FastifyReply,
   data: DataDirectory,
   run: string,
-  step: number | undefined,
-  generation?: number,
+  wish: ExportWish = {},
 ): Promise<FastifyReply> {
+  const { step, generation } = wish;
   const refused = exportProblem(data, run, step, generation);
   if (refused !== null) return problem(reply, refused.status, refused.sentence);
   underWay.set(data, (underWay.get(data) ?? 0) + 1);
@@ -49,7 +49,7 @@ export async function sendExport(
     underWay.set(data, (underWay.get(data) ?? 1) - 1);
     void rm(folder, { recursive: true, force: true });
   });
-  const written = await exportRun(data, run, folder, { step, generation }).catch((error: unknown) => {
+  const written = await exportRun(data, run, folder, wish).catch((error: unknown) => {
     files.destroy();
     throw error;
   });

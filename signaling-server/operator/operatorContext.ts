@@ -2,7 +2,7 @@
 import type { ApiMode } from '../../swarm/messages/apiKeys.ts';
 import type { ApiKeys } from '../answers/apiKeys.ts';
 import type { OwnAnswers } from '../answers/processorAnswerer.ts';
-import type { Access } from '../http/access.ts';
+import type { Access, Hub } from '../http/access.ts';
 import type { ActiveRun } from '../run/run.ts';
 import type { SiteRuns } from '../run/siteRuns.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
@@ -17,6 +17,7 @@ export interface OperatorContext {
   readonly models: string | null;
   readonly session: OperatorSession;
   readonly access: Access;
+  readonly hub: Hub;
   readonly rehearsals: Rehearsals;
   readonly own: OwnAnswers;
   /** Of those who may ask a model, and who may. */

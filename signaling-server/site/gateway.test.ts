@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { invariant } from '../../swarm/base.ts';
+import { HUGGING_FACE } from '../http/access.ts';
 import { type Front, openFront } from '../http/front.ts';
 import { ScriptedDonor } from '../testing/scriptedDonor.ts';
 import { type Gateway, openGateway } from './gateway.ts';
@@ -52,6 +53,7 @@ beforeEach(async () => {
     host: 'localhost',
     pages: undefined,
     embedOn: [],
+    hub: HUGGING_FACE,
     rooms,
     malformed: () => 2,
   });

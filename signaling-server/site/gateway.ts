@@ -9,7 +9,7 @@ import type { FastifyInstance } from 'fastify';
 import { sendError, serverError } from '../answers/apiErrors.ts';
 import { SOCKET_LIMITS } from '../donors/donorSocket.ts';
 import { addDonorDoor, type DoorOptions } from '../donors/door.ts';
-import { type Access, isKnownHost, knownNames } from '../http/access.ts';
+import { type Access, type Hub, isKnownHost, knownNames } from '../http/access.ts';
 import { application, limitConnections, PATIENCE } from '../http/application.ts';
 import { problem } from '../http/calls.ts';
 import { addPages } from '../http/pages.ts';
@@ -49,6 +49,7 @@ interface GatewayOptions {
   readonly host: string;
   readonly pages: string | undefined;
   readonly embedOn: readonly string[];
+  readonly hub: Hub;
   readonly rooms: GatewayRooms;
   /** How often what another process said could not be read. */
   malformed(): number;
@@ -112,12 +113,12 @@ export async function openGateway(options: GatewayOptions): Promise<Gateway> {
 }
 
 async function ownAnswers(options: GatewayOptions, whyNot: () => string): Promise<FastifyInstance> {
-  const { access, host, pages, embedOn, rooms, malformed } = options;
+  const { access, host, pages, embedOn, hub, rooms, malformed } = options;
   const app = application(access, host, false);
   limitAnswers(app);
   limitBodies(app);
   await addWebSockets(app, SOCKET_LIMITS);
-  await addPages(app, pages, { embedOn });
+  await addPages(app, pages, { embedOn, hub });
   const came: DoorOptions['came'] = (wire, origin, run) => {
     const room = rooms.forDonor(run);
     if (room === null)

@@ -3,7 +3,7 @@
  * those that it leads itself it has the run open, and others pass theirs to it.
  */
 import { type Result, success } from '../../swarm/base.ts';
-import type { Access } from '../http/access.ts';
+import { type Access, HUGGING_FACE, type Hub } from '../http/access.ts';
 import { type Front, openFront } from '../http/front.ts';
 import type { Log } from '../monitoring/log.ts';
 import type { Server } from '../server.ts';
@@ -23,6 +23,7 @@ interface MemberOptions {
   readonly port: number;
   readonly pages: string | undefined;
   readonly embedOn?: readonly string[];
+  readonly hub?: Hub;
   readonly log: Log;
   /** Opens a run, with this process's replica as it stands, for clients who know it by this address. */
   open(url: string, run: RunToOpen): Promise<Result<Server>>;
@@ -48,7 +49,7 @@ export class SiteMember {
 
   /** Resolves when it listens; whether it leads is seen later. */
   static async open(options: MemberOptions): Promise<Result<SiteMember>> {
-    const { site, access, host, port, pages, embedOn = [], log } = options;
+    const { site, access, host, port, pages, embedOn = [], hub = HUGGING_FACE, log } = options;
     const exchange = new Exchange({
       ...{ nats: site.exchange, site: site.name, log: (text) => log('warn', text) },
       malformed: () => rooms.first.server?.run.counts.refused('malformed'),
@@ -65,7 +66,7 @@ export class SiteMember {
       },
     });
     const malformed = (): number => exchange.malformed;
-    const gateway = await openGateway({ access, host, pages, embedOn, rooms, malformed });
+    const gateway = await openGateway({ access, host, pages, embedOn, hub, rooms, malformed });
     const front = await openFront(host, port, access, gateway.http);
     if (!front.ok) {
       await rooms.close();

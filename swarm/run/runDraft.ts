@@ -199,7 +199,11 @@ const listedRunSchema = z.object({
   loss: z.number().nullable(),
   heldOutLoss: z.number().nullable(),
   /** `gpt2, 2 layers of 32, 41,000 parameters`. */
-  model: z.object({ family: z.string(), layers: z.int(), width: z.int(), parameters: z.number() }),
+  model: z.object({
+    ...{ family: z.string(), layers: z.int(), width: z.int() },
+    /** That are trained, and that stand beside them where it is an adapter that is trained. */
+    ...{ parameters: z.number(), standing: z.number() },
+  }),
   globalBatchSize: z.int(),
   sequenceLength: z.int(),
   learningRate: z.number(),
@@ -251,6 +255,8 @@ export const runListSchema = z.object({
   canBeside: z.boolean(),
   /** Names of the runs that follow the active one by themselves, the next one first. */
   queue: z.array(z.string()),
+  /** Where checkpoints may be pushed, and as which OAuth application; null: with an access token only. */
+  hub: z.object({ url: z.url(), clientId: z.string().nullable() }),
 });
 export type RunList = z.infer<typeof runListSchema>;
 

@@ -99,7 +99,7 @@ test('a layer is computed again before its backward, to the same bits', async ()
     }
     stage.backward(0, null);
     const all = model.blocks.map(async ({ name, elements }) =>
-      (await stage.readGradient(name, [0, elements])).take((values: Float32Array) => values.slice()),
+      (await stage.readGradient(name, [[0, elements]])).take((values: Float32Array) => values.slice()),
     );
     const made = await Promise.all(all);
     stage.close();
@@ -116,7 +116,7 @@ test('a stage whose launches and submits are cut for a slow device makes the sam
     const loss = await lossOf(stage);
     stage.backward(0, null);
     const all = model.blocks.map(async ({ name, elements }) =>
-      (await stage.readGradient(name, [0, elements])).take((values: Float32Array) => values.slice()),
+      (await stage.readGradient(name, [[0, elements]])).take((values: Float32Array) => values.slice()),
     );
     const made = [loss, ...(await Promise.all(all))];
     stage.close();
@@ -156,7 +156,7 @@ test('a weight gradient in slices is the one of a stage that cuts none', async (
     stage.backward(0, null);
     const gradients = await Promise.all(
       model.blocks.map(async ({ name, elements }) =>
-        (await stage.readGradient(name, [0, elements])).take((values: Float32Array) => values.slice()),
+        (await stage.readGradient(name, [[0, elements]])).take((values: Float32Array) => values.slice()),
       ),
     );
     const { bytes } = stage;
@@ -223,7 +223,7 @@ test.each(['f32', 'int4'] as const)(
         found.push(await taken(stage.readInputGradient(microBatch)));
         stage.free(microBatch);
       }
-      found.push(await taken(stage.readGradient('layer.1', [0, 1000])));
+      found.push(await taken(stage.readGradient('layer.1', [[0, 1000]])));
       stage.close();
       return found;
     };

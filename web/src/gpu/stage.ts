@@ -254,9 +254,13 @@ export class GpuStage implements Stage {
     return this.#lossReadbacks.read([{ source, at: 0, length: rows }], this.proof);
   }
 
-  readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading> {
-    const runs = unit === undefined ? this.gradientRuns(block, range) : this.#units?.gradientRuns(unit, block, range);
-    return this.#readbacks.read(runs ?? [], this.proof);
+  readGradient(block: BlockName, ranges: readonly Range[], unit?: number): Promise<Reading> {
+    const runs = ranges.flatMap((range) =>
+      unit === undefined
+        ? this.#runs('gradients', block, range)
+        : (this.#units?.gradientRuns(unit, block, range) ?? []),
+    );
+    return this.#readbacks.read(runs, this.proof);
   }
 
   writeGradient(block: BlockName, range: Range, sums: Float32Array): void {
@@ -326,9 +330,6 @@ export class GpuStage implements Stage {
   }
   arena(block: BlockName): Arena {
     return this.#arena(block);
-  }
-  gradientRuns(block: BlockName, range: Range): Run[] {
-    return this.#runs('gradients', block, range);
   }
 
   /** What this micro-batch launches, pass by pass. */

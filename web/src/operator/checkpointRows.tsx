@@ -9,7 +9,7 @@ import { Confirm, RoleContext } from './act.tsx';
 import { query } from './api.ts';
 import type { RowProps } from './props.ts';
 
-interface CheckpointProps extends Pick<RowProps, 'run' | 'isOff' | 'tellServer' | 'download' | 'clone'> {
+interface CheckpointProps extends Pick<RowProps, 'run' | 'isOff' | 'tellServer' | 'download' | 'clone' | 'push'> {
   /** It is the run of this dashboard. */
   readonly canGoBack: boolean;
 }
@@ -123,14 +123,14 @@ function CheckpointRow({ checkpoint, canGoBack, ...props }: CheckpointRowProps) 
 
 const afterText = (step: number): string => `After ${countText(step)} ${step === 1 ? 'step' : 'steps'}`;
 
-interface TakeAlongProps extends Pick<RowProps, 'run' | 'isOff' | 'download' | 'clone'> {
+interface TakeAlongProps extends Pick<RowProps, 'run' | 'isOff' | 'download' | 'clone' | 'push'> {
   readonly step: number;
   readonly generation?: number;
   /** For a screen reader: which of several rows a button is of. */
   readonly about: string;
 }
 
-function TakeAlong({ run, step, generation, about, isOff, download, clone }: TakeAlongProps) {
+function TakeAlong({ run, step, generation, about, isOff, download, clone, push }: TakeAlongProps) {
   const role = useContext(RoleContext);
   const former = generation === undefined ? {} : { generation };
   return (
@@ -141,16 +141,21 @@ function TakeAlong({ run, step, generation, about, isOff, download, clone }: Tak
         </SmallButton>
       )}
       {role === 'operator' && (
-        <a
-          href={query('/api/operator/export', { run: run.name, step, ...former })}
-          download
-          onClick={(event) => {
-            event.preventDefault();
-            void download(event.currentTarget.href);
-          }}
-        >
-          Export<span class="hidden"> {about}</span>
-        </a>
+        <>
+          <a
+            href={query('/api/operator/export', { run: run.name, step, ...former })}
+            download
+            onClick={(event) => {
+              event.preventDefault();
+              void download(event.currentTarget.href);
+            }}
+          >
+            Export<span class="hidden"> {about}</span>
+          </a>
+          <SmallButton about={about} disabled={isOff} onClick={() => void push(run, step, generation)}>
+            Push to the Hub
+          </SmallButton>
+        </>
       )}
     </>
   );

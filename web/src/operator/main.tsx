@@ -2,6 +2,7 @@
 import '../page/noEval.ts';
 import { render } from 'preact';
 import { Live } from '../page/live.ts';
+import { handOver } from './signInWindow.ts';
 import { INITIAL_STATE, nextState, type OperatorState } from './state.ts';
 import { OperatorView } from './view.tsx';
 import { Watch } from './watch.ts';
@@ -50,5 +51,8 @@ async function enter(token: string): Promise<void> {
   if (isFirst && live.current.login.problem !== null) void watch.open();
 }
 
-addEventListener('hashchange', follow);
-if (!follow()) void watch.open();
+if (handOver()) document.body.textContent = 'This window has done its work: close it.';
+else {
+  addEventListener('hashchange', follow);
+  if (!follow()) void watch.open();
+}

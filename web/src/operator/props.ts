@@ -42,6 +42,8 @@ export interface RowProps {
   readonly isOff: boolean;
   readonly tellServer: (path: string, body: unknown, done: string) => Promise<void>;
   readonly download: (address: string) => Promise<void>;
+  /** Opens the form that pushes a checkpoint to the Hub. */
+  readonly push: (run: ListedRun, step: number, generation?: number) => Promise<void>;
   readonly activate: (run: string) => Promise<void>;
   readonly clone: (run: ListedRun, checkpoint: number | null, generation?: number) => void;
 }

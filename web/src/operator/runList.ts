@@ -3,7 +3,10 @@ import { type RunList, runListSchema } from '../../../swarm/run/runDraft.ts';
 import { useAnswer } from './api.ts';
 import type { OperatorState } from './state.ts';
 
-const NO_LIST: RunList = { runs: [], texts: [], canActivate: false, canBeside: false, queue: [] };
+const NO_LIST: RunList = {
+  ...{ runs: [], texts: [], canActivate: false, canBeside: false, queue: [] },
+  hub: { url: '', clientId: null },
+};
 
 /** `version`: another one asks again. */
 export const useRuns = (version: unknown): readonly [RunList, () => void] =>

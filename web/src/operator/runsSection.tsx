@@ -1,13 +1,16 @@
 /** The runs of this server: a list, each with its checkpoints, and a form for the next one. */
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { z } from 'zod';
-import { INITIAL_DRAFT, type ListedRun, noteSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
+import { refusal, success } from '../../../swarm/base.ts';
+import { INITIAL_DRAFT, type ListedRun, noteSchema, type RunDraft, type RunList } from '../../../swarm/run/runDraft.ts';
+import { UNREACHABLE } from '../page/ask.ts';
 import { Choice, onSubmit, TextArea, TextField } from '../page/fields.tsx';
 import { countText, lossText } from '../page/format.ts';
 import { Card, Chip, SmallButton } from '../page/parts.tsx';
 import { saveFrom } from '../page/save.ts';
 import { UNSEEN } from '../page/unseenLoss.ts';
-import { Answer, Confirm, useAct } from './act.tsx';
+import { type Act, Answer, Confirm, useAct } from './act.tsx';
 import { query, read } from './api.ts';
 import { CardForm } from './cardForm.tsx';
 import { CheckpointRows } from './checkpointRows.tsx';
@@ -69,7 +72,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
   const { texts, queue, canActivate, canBeside } = list;
   const [draft, write] = useState<RunDraft | null>(null);
   const [sought, seek] = useState<Sought>({ search: '', order: 'newest' });
-  const { act, ...acts } = useRunActs({ state, actions, snapshot }, refresh);
+  const { act, pushForm, ...acts } = useRunActs({ state, actions, snapshot }, list, refresh);
   const clone: RowProps['clone'] = (...from) => {
     act.clear();
     write(draftOf(...from));
@@ -108,6 +111,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
           ))}
         </ul>
       </Card>
+      {pushForm}
       <CardForm run={own} />
       {draft !== null && (
         <DraftForm
@@ -124,7 +128,7 @@ export function RunsSection({ state, actions, snapshot }: SectionProps) {
 }
 
 /** What the buttons of the rows do: one thing at a time, whichever row it is of. */
-function useRunActs({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>, refresh: () => void) {
+function useRunActs({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>, { hub }: RunList, refresh: () => void) {
   const act = useAct();
   // What was said of a change, or of what comes next, is over with it.
   useEffect(() => {
@@ -144,7 +148,24 @@ function useRunActs({ state, actions, snapshot }: Omit<SectionProps, 'alerts'>, 
     if (isThere) saveFrom(address);
     else refresh();
   };
-  return { act, tellServer, activate, download };
+  const [pushForm, push] = usePush(hub, act);
+  return { act, tellServer, activate, download, push, pushForm };
+}
+
+/** The form that pushes a checkpoint, once one was chosen. The Hub's client is large: only who presses the button loads it. */
+function usePush(hub: RunList['hub'], act: Act): readonly [ComponentChildren, RowProps['push']] {
+  const [form, show] = useState<ComponentChildren>(null);
+  const push: RowProps['push'] = async (run, step, generation) => {
+    await act.run(async () => {
+      const loaded = await import('./hubForm.tsx').catch(() => null);
+      if (loaded === null) return refusal(UNREACHABLE);
+      const { HubForm } = loaded;
+      const key = [run.name, step, generation].join(' ');
+      show(<HubForm key={key} {...{ hub, run: run.name, step, generation }} onClose={() => show(null)} />);
+      return success(null);
+    }, '');
+  };
+  return [form, push];
 }
 
 /** A new run like this one. */
@@ -251,6 +272,11 @@ function RunNote({ run, note, isOff, save }: NoteProps) {
   );
 }
 
+const parametersText = ({ parameters, standing }: ListedRun['model']): string =>
+  standing === 0
+    ? `${countText(parameters)} parameters`
+    : `an adapter of ${countText(parameters)} parameters beside ${countText(standing)}`;
+
 function RunRow(props: RowProps) {
   const { run, active, isNext, isHere, isOff, tellServer } = props;
   const { name, model } = run;
@@ -264,8 +290,8 @@ function RunRow(props: RowProps) {
         {countText(run.committedSteps)} of {countText(run.steps)} steps
         {run.loss !== null && `, loss ${lossText(run.loss)}`}
         {run.heldOutLoss !== null && `, ${UNSEEN} ${lossText(run.heldOutLoss)}`}. {model.family} with {model.layers}{' '}
-        layers of {model.width}: {countText(model.parameters)} parameters. {run.globalBatchSize} samples of{' '}
-        {run.sequenceLength} tokens a step, out of {countText(run.dataTokens)} tokens to train on.
+        layers of {model.width}: {parametersText(model)}. {run.globalBatchSize} samples of {run.sequenceLength} tokens a
+        step, out of {countText(run.dataTokens)} tokens to train on.
       </p>
       <RunButtons {...props} />
       {isHere && (

@@ -18,20 +18,26 @@ async function answered(path: string, init: RequestInit): Promise<Response> {
   }
 }
 
-export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestInit = {}): Promise<Result<T>> {
-  let response: Response;
+/** What the server answers, as `take` reads it; where it refuses, its sentence. */
+async function taken<T>(path: string, init: RequestInit, take: (response: Response) => Promise<T>): Promise<Result<T>> {
   try {
-    response = await answered(path, init);
+    const response = await answered(path, init);
+    if (response.ok) return success(await take(response));
+    const said = refusalSchema.safeParse(await response.json().catch(() => null));
+    return refusal(said.success ? refusalText(said.data.error) : `Refused by the server (${response.status}).`);
   } catch {
     return refusal(UNREACHABLE);
   }
-  const body: unknown = await response.json().catch(() => null);
+}
+
+export const askFile = (path: string, init: RequestInit): Promise<Result<Blob>> =>
+  taken(path, init, (response) => response.blob());
+
+export async function ask<T>(path: string, schema: z.ZodType<T>, init: RequestInit = {}): Promise<Result<T>> {
+  const body = await taken<unknown>(path, init, (response) => response.json().catch(() => null));
   if (init.signal?.aborted) return refusal(UNREACHABLE);
-  if (!response.ok) {
-    const said = refusalSchema.safeParse(body);
-    return refusal(said.success ? refusalText(said.data.error) : `Refused by the server (${response.status}).`);
-  }
-  const parsed = schema.safeParse(body);
+  if (!body.ok) return body;
+  const parsed = schema.safeParse(body.value);
   return parsed.success ? success(parsed.data) : refusal('The server’s answer was not understood: reload this page.');
 }
 
