@@ -6,7 +6,7 @@ import { type DawnDevice, dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { at, invariant, seededRandom } from '../../../swarm/base.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import { created } from './buffers.ts';
-import { gpuOf, warmStage } from './engine.ts';
+import { gpuOf } from './engine.ts';
 import { createStage, type GpuStage } from './stage.ts';
 
 const parsed = modelFromConfig({
@@ -47,23 +47,6 @@ async function stageOn({ device, family }: DawnDevice, recompute: readonly numbe
   }
   return stage;
 }
-
-test('[CO70] a stage that was warmed up compiles its own check alone; nothing is allocated before', async () => {
-  if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
-  const { device, family } = dawn.value;
-  const gpu = gpuOf({ device, family });
-  const createBuffer = device.createBuffer.bind(device);
-  device.createBuffer = () => {
-    throw new Error('a buffer was made');
-  };
-  await warmStage(gpu, model, planOf([0])).finally(() => {
-    device.createBuffer = createBuffer;
-  });
-  const compiled = gpu.pipelines.size;
-  expect(compiled).toBeGreaterThan(10);
-  (await createStage(gpu, model, planOf([0]))).close();
-  expect(gpu.pipelines.size).toBe(compiled + 1);
-});
 
 const lossOf = async (stage: GpuStage): Promise<Float32Array> =>
   (await stage.readLoss(0)).take((rows: Float32Array) => rows.slice());

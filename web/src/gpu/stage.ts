@@ -124,8 +124,10 @@ export class GpuStage implements Stage {
       ...{ gpu: this.#gpu, model: this.#model, plan: this.#plan, compute: this.#compute },
       ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas, standing: this.#standing },
     });
-    this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));
-    this.#compiled = await compileCalls(this.#gpu, this.#compute, slots);
+    [this.#passes, this.#compiled] = await Promise.all([
+      Passes.create(this.#gpu, this.#buffers.get(PASSES)),
+      compileCalls(this.#gpu, this.#compute, slots),
+    ]);
     if (this.#plan.size.stateWire) this.#codec = await StageCodec.create(this.#gpu, this.#buffers, this.#passes);
     const standing = [...this.#standing.values()].flat();
     for (const { name, packed } of standing)
