@@ -16,16 +16,21 @@ interface Report {
   }[];
 }
 
-/** gpt2-tiny: within the oracle's bounds at every step, and replayed. */
-async function audited(share: number, ...options: string[]): Promise<Report> {
-  const run = copyOfRun('gpt2-tiny', (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
+/** So many steps are golden. */
+const GOLDEN = { 'gpt2-tiny': 20, 'islands-f32': 40 } as const;
+
+const audited = (share: number, ...options: string[]): Promise<Report> => auditedRun('gpt2-tiny', share, ...options);
+
+/** Within the oracle's bounds at every step, and replayed. */
+async function auditedRun(name: keyof typeof GOLDEN, share: number, ...options: string[]): Promise<Report> {
+  const run = copyOfRun(name, (file) => ({ ...file, checkpoint: { everySteps: 3 } }));
   const folder = temporaryFolder();
-  const [report, record, exported] = ['report.json', 'record.jsonl', 'export'].map((name) => join(folder, name));
+  const [report, record, exported] = ['report.json', 'record.jsonl', 'export'].map((one) => join(folder, one));
   const files = ['--report', report, '--record', record, '--export', exported].map(String);
   const { metrics } = await runSwarm(run, '--audit', String(share), ...options, ...files);
   await expectReplayed(String(record));
-  expect(curveFaults('gpt2-tiny', 20, metrics)).toEqual([]);
-  expect(weightFaults('gpt2-tiny', String(exported))).toEqual([]);
+  expect(curveFaults(name, GOLDEN[name], metrics)).toEqual([]);
+  expect(weightFaults(name, String(exported))).toEqual([]);
   return JSON.parse(readFileSync(String(report), 'utf8'));
 }
 
@@ -52,6 +57,13 @@ test.runIf(isSeldomDue)(
     expectConvicted(await audited(0.25, '--donors', '3', '--chaos', 'stale:1@2'), 1, 2);
   },
 );
+
+test.runIf(isSeldomDue).each([
+  ['two groups', 'lie:1@2'],
+  ['turns', 'stale:1@2', '--stages', '4'],
+])('of four donors who do two islands by %s one lies: it is convicted, and all go back', async (_, ...script) => {
+  expectConvicted(await auditedRun('islands-f32', 0.25, '--donors', '4', '--chaos', ...script), 1, 2);
+});
 
 test.runIf(isSeldomDue)('nobody honest is doubted where all work is done again', async () => {
   const { refused, rollbacks, convictions } = await audited(1, '--donors', '3');

@@ -86,12 +86,12 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
   const { config, audits, seen } = state;
   const { inForce, step, reports } = phase;
   const { plan, epoch } = inForce;
-  if (audits === undefined || !hasRoom(state, audits, 0)) return 'notReached';
+  if (audits === undefined || !hasRoom(transition, audits, 0)) return 'notReached';
   const model = acceptedModel(config);
   if (!isWithinReach(model, plan, config.batch.sequence, work)) return 'notReached';
   const pieces = evidenceOf(model, plan, sizeOf(state), work);
   const sizeBytes = evidenceBytes(pieces);
-  if (!hasRoom(state, audits, sizeBytes)) return 'notReached';
+  if (!hasRoom(transition, audits, sizeBytes)) return 'notReached';
   const digests = isSeenByOthers(plan, work) ? agreedDigests(state, phase, pieces) : null;
   if (digests === null) return 'void';
   const waitingFor = [...new Set(pieces.map(({ from }) => from))];
@@ -115,20 +115,17 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
   return pending;
 }
 
+/** Of several groups each has an equal part of it: all audits are done by one server. */
 function hasRoom(
-  { config }: CoordinatorState,
+  { state, groups: { count } }: Transition,
   { pending, movedBytes, evidenceBytes: asked }: Audits,
   sizeBytes: number,
 ) {
-  const waiting = totalOf(pending, (one) => one.sizeBytes);
-  const part = partOfRun(config);
-  if (pending.length >= part * MOST_PENDING || waiting + sizeBytes > part * MOST_PENDING_BYTES) return false;
+  const waiting = count * totalOf(pending, (one) => one.sizeBytes);
+  if (count * pending.length >= MOST_PENDING || waiting + count * sizeBytes > MOST_PENDING_BYTES) return false;
+  const { config } = state;
   return config.audit?.isBounded !== true || asked + sizeBytes <= EVIDENCE_SHARE * movedBytes;
 }
-
-/** Of the islands, where there are several groups: all audits are done by one server. */
-const partOfRun = ({ own, train: { islands } }: CoordinatorState['config']): number =>
-  own === undefined || islands === undefined || islands.count === 'auto' ? 1 : own.length / islands.count;
 
 /** Of each piece the digest that both ends said; null: nobody else saw it. Null: two ends differ, or one did not say. */
 function agreedDigests(

@@ -3,7 +3,6 @@
  * has confirmed. Pure questions and answers; what is done about them is in auditing.ts. Rules AU in SPEC.md.
  */
 import { type PeerId, type Random, totalOf } from '../base.ts';
-import { isRecorded } from '../islands/rounds.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type AuditedWork, isAuditable, isWithinReach, itemsOf } from '../ways/evidence.ts';
@@ -82,7 +81,6 @@ export const isAudited = (
   config.audit !== undefined &&
   config.audit.share > 0 &&
   config.compute !== 'f16' &&
-  !isRecorded(config.train) &&
   isAuditable(plan) &&
   plan.stages.some(({ members }, stage) =>
     members.some(({ peer }) => isWithinReach(acceptedModel(config), plan, config.batch.sequence, { stage, peer })),

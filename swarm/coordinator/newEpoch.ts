@@ -76,7 +76,7 @@ export function prepare(
 ) {
   const changed = source.from === 'peers' ? placesChanged(source.inForce.plan, before.plan) : null;
   const reason = changed === null ? why : `${why}; ${changed}`;
-  const epoch = Math.max(transition.state.epoch, transition.usedEpoch) + 1;
+  const epoch = Math.max(transition.state.epoch, transition.groups.usedEpoch) + 1;
   const { warmingUp } = transition.state;
   // Whoever still gets ready for another plan is asked anew: links of an older epoch may have been given up.
   const stillWarm = warmingUp?.waitingFor.length === 0 ? warmingUp : null;

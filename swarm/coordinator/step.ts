@@ -40,14 +40,14 @@ import { sliceRelayed } from './unequal.ts';
 import { comeOneByOne } from './visits.ts';
 import { bringBack, considerWarmUp, lateToWarmUp } from './warmUp.ts';
 
-/** `usedEpoch`: the highest that any group has used; absent: this is the only one. */
+/** `groups`: absent where this is the only group. */
 export function step(
   before: CoordinatorState,
   event: CoordinatorEvent,
   now: number,
-  usedEpoch = before.epoch,
+  groups: Transition['groups'] = { count: 1, usedEpoch: before.epoch },
 ): [CoordinatorState, Effect[]] {
-  const transition: Transition = { state: before, effects: [], now, usedEpoch };
+  const transition: Transition = { state: before, effects: [], now, groups };
   if (before.phase.name === 'stopped') whileStopped(transition, event);
   else {
     handle(transition, event);

@@ -18,7 +18,13 @@ export interface Transition {
   state: CoordinatorState;
   readonly effects: Effect[];
   readonly now: number;
-  /** By any group. */
+  readonly groups: AllGroups;
+}
+
+/** All groups, this one with them. */
+export interface AllGroups {
+  readonly count: number;
+  /** The highest that any of them has used. */
   readonly usedEpoch: number;
 }
 

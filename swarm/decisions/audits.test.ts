@@ -1,14 +1,15 @@
 /** Audits of a run with islands: whose lie is found out, by turns or by groups, leaves nothing behind. */
 import { describe, expect, it } from 'vitest';
-import { arrayOf, below, type PeerId, peerId, seededRandom } from '../base.ts';
+import { arrayOf, below, invariant, type PeerId, peerId, seededRandom } from '../base.ts';
 import { turnAt } from '../islands/rounds.ts';
 import { peers } from '../plan/plan.ts';
 import { GroupedRun, groupedConfig } from '../testing/groupedRun.ts';
-import { islandsOf, overlapping } from '../testing/islands.ts';
+import { autoIslands, islandsOf, overlapping } from '../testing/islands.ts';
+import { DIFFERS, RecordedRun } from '../testing/recordedRun.ts';
+import { decisionConfig, rehearsalTerms } from '../testing/rehearsalTerms.ts';
 import type { DecisionConfig } from './events.ts';
 
 const LIAR = peerId('b');
-const DIFFERS = { result: 'differs', microBatch: 1, direction: 'B', evidence: 'it is off by 1 %' } as const;
 const TERMS = { steps: 24, checkpointEverySteps: 4, expectedDonors: 4, audit: { share: 1, isBounded: false } };
 
 /** Two islands, rounds of four steps. `groups`: 1, by turns. */
@@ -93,5 +94,29 @@ describe('audits of islands', () => {
     }
     // The second island's first step is count 2.
     expect(kept).toEqual([2, 2]);
+  });
+
+  it.each([false, true])('[AU9] convict who lies where rounds are recorded, as well (%s)', (isOverlapping) => {
+    const islands = isOverlapping ? overlapping(autoIslands(1)) : autoIslands(1);
+    for (const seed of [1, 2]) {
+      const part = { ...TERMS, layers: 2, lanes: 2, steps: 100, checkpointEverySteps: 10, islands };
+      const run = new RecordedRun(decisionConfig(rehearsalTerms(part).config, { replicas: 0, groups: 2 }));
+      const isLie = (peer: PeerId, number: number): boolean => peer === LIAR && number >= 20 + 9 * seed;
+      run.isWrong = isLie;
+      [run.chance, run.auditMs] = [seed, 400];
+      for (const [place, name] of ['a', 'b', 'c', 'd'].entries()) run.join(name, 10 + 7 * place);
+      let first: number | null = null;
+      while (!run.isFinished) {
+        invariant(run.advance(), 'something happens');
+        const lie = run.commits.findIndex(({ number, ledger }) => ledger.some(({ peer }) => isLie(peer, number)));
+        if (lie >= 0) first ??= lie;
+      }
+      const [back = ''] = run.lines.filter((line) => line.startsWith('back'));
+      expect(first).not.toBeNull();
+      expect(Number(back.split(' ').at(-1))).toBeLessThanOrEqual(first ?? 0);
+      expect(run.lines.filter((line) => line.startsWith('refuse'))).toEqual(['refuse b convicted']);
+      expect(run.commits.filter(({ number, ledger }) => ledger.some(({ peer }) => isLie(peer, number)))).toEqual([]);
+      expect(run.commits).toHaveLength(100);
+    }
   });
 });

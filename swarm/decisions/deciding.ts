@@ -66,9 +66,9 @@ export const toCoordinator = (coordinator: CoordinatorEvent): GroupEvent => ({ r
 
 export function tellGroup(deciding: Deciding, index: number, event: GroupEvent) {
   const { groups, apart, now } = deciding;
-  const usedEpoch = Math.max(...statesOf(deciding).map(({ epoch }) => epoch));
+  const all = { count: groups.length, usedEpoch: Math.max(...statesOf(deciding).map(({ epoch }) => epoch)) };
   const isHeldBack = (group: Group): boolean => groupCount(group, apart.mostGroups) !== null;
-  const [group, effects] = decideGroup(at(groups, index), event, now, usedEpoch, isHeldBack);
+  const [group, effects] = decideGroup(at(groups, index), event, now, all, isHeldBack);
   deciding.groups = groups.map((other, i) => (i === index ? group : other));
   for (const effect of effects) keep(deciding, index, effect);
 }

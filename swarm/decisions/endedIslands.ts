@@ -3,13 +3,14 @@
  * its numbers are free again. The others neither stop nor go back. See SPEC.md, IS85.
  */
 import { at, type PeerId, totalOf } from '../base.ts';
+import { stillGoing } from '../coordinator/audits.ts';
 import { type CoordinatorState, type Donor, planInForce } from '../coordinator/state.ts';
 import { DETAIL_LENGTH_LIMIT } from '../fields.ts';
 import { counted } from '../quantityText.ts';
 import { areMadeAtMeetings } from './anew.ts';
 import { change, type Deciding, tellGroup, toCoordinator } from './deciding.ts';
 import type { Group } from './group.ts';
-import { distinct, smallest } from './groups.ts';
+import { auditsJoined, distinct, smallest } from './groups.ts';
 import { islandOf, withoutIsland } from './recordedRounds.ts';
 
 /** The others go on without this group. Not beside a meeting: then they began the next round at what it has a part in. */
@@ -100,9 +101,12 @@ function withDonorsOf(
     const left = { ...donor, tokens: donor.tokens - lost(donor.peer) };
     return isApart ? { ...left, isApart } : left;
   });
+  // Of what is undone no audit goes on.
+  const audits = undone.length > 0 && ended.audits ? stillGoing(ended.audits, ended.met, () => true) : ended.audits;
   return {
     coordinator: {
       ...state,
+      ...auditsJoined([state.audits, audits]),
       donors: [...donors, ...come],
       unsaved: distinct([...unsaved, ...standing]).toSorted((a, b) => a.step - b.step),
     },

@@ -9,6 +9,7 @@ import type { OwnIslands } from '../coordinator/ownIslands.ts';
 import { type CoordinatorState, planInForce } from '../coordinator/state.ts';
 import { step } from '../coordinator/step.ts';
 import { offerOf } from '../coordinator/successor.ts';
+import type { AllGroups } from '../coordinator/transition.ts';
 
 export interface Group {
   readonly coordinator: CoordinatorState;
@@ -23,12 +24,12 @@ export interface GroupEvent {
   readonly coordinator: CoordinatorEvent | null;
 }
 
-/** `usedEpoch`: the highest of all groups. `isHeldBack`: a plan that is wanted is not made: its donors are to be others. */
+/** `isHeldBack`: a plan that is wanted is not made: its donors are to be others. */
 export function decideGroup(
   before: Group,
   event: GroupEvent,
   now: number,
-  usedEpoch: number,
+  groups: AllGroups,
   isHeldBack: (group: Group) => boolean,
 ): [Group, GroupEffect[]] {
   let group = before;
@@ -46,7 +47,7 @@ export function decideGroup(
       else effects.push(effect);
   };
   const toCoordinator = (told: CoordinatorEvent): void => {
-    const [next, caused] = step(group.coordinator, told, now, usedEpoch);
+    const [next, caused] = step(group.coordinator, told, now, groups);
     group = { ...group, coordinator: next };
     // Of a start that goes to a thousand donors one is enough.
     const start = caused.find(isStart);

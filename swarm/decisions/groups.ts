@@ -8,7 +8,7 @@ import type { PlanningConfig } from '../autoplan/knownDonors.ts';
 import { beginReplanning } from '../autoplan/replanner.ts';
 import { groupsWished, seatsOf } from '../autoplan/wishes.ts';
 import { arrayOf, at, type PeerId } from '../base.ts';
-import { auditsOf, auditsOfAll } from '../coordinator/audits.ts';
+import { type Audits, auditsOf, auditsOfAll } from '../coordinator/audits.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
 import { type CoordinatorState, type Donor, isPlanningAnew } from '../coordinator/state.ts';
 import { missedBy, willing } from '../coordinator/successor.ts';
@@ -152,7 +152,6 @@ export function joined(
   const all = groups.map(({ coordinator }) => coordinator);
   const place = (peer: PeerId): number => order.indexOf(peer);
   const most = (of: (state: CoordinatorState) => number): number => Math.max(...all.map(of));
-  const audits = all.flatMap((state) => state.audits ?? []);
   const newest = all.reduce((one, other) => (one.committedSteps >= other.committedSteps ? one : other));
   return {
     coordinator: {
@@ -173,7 +172,7 @@ export function joined(
       faults: distinct(all.flatMap(({ faults }) => faults)),
       relayed: distinct(all.flatMap(({ relayed }) => relayed)),
       unsaved: distinct(all.flatMap(({ unsaved }) => unsaved)).toSorted((a, b) => a.step - b.step),
-      ...(audits.length > 0 && { audits: auditsOfAll(audits) }),
+      ...auditsJoined(all.map(({ audits }) => audits)),
     },
     replanner: {
       ...first.replanner,
@@ -185,10 +184,17 @@ export function joined(
   };
 }
 
+/** Nothing where nothing is audited. */
+export function auditsJoined(parts: readonly (Audits | undefined)[]): { audits?: Audits } {
+  const all = parts.flatMap((part) => part ?? []);
+  return all.length > 0 ? { audits: auditsOfAll(all) } : {};
+}
+
 /** One donor with all that is known of it. */
 interface Moved {
   readonly donor: Donor;
   readonly known: Group['replanner']['donors'];
+  readonly audits: Audits | undefined;
 }
 
 /** The donor has to be in it, or nothing changes and what is known is of nobody. */
@@ -197,20 +203,33 @@ export function withoutDonor(group: Group, peer: PeerId): readonly [Group, Moved
   const donor = coordinator.donors.find((one) => one.peer === peer);
   if (donor === undefined) return [group, null];
   const isOther = (one: { readonly peer: PeerId }): boolean => one.peer !== peer;
+  const { audits } = coordinator;
   return [
     {
-      coordinator: { ...coordinator, donors: coordinator.donors.filter(isOther) },
+      coordinator: {
+        ...coordinator,
+        donors: coordinator.donors.filter(isOther),
+        ...(audits && { audits: auditsOf(audits, (one) => one !== peer, true) }),
+      },
       replanner: { ...replanner, donors: replanner.donors.filter(isOther) },
     },
-    { donor, known: replanner.donors.filter((one) => one.peer === peer) },
+    {
+      donor,
+      known: replanner.donors.filter((one) => one.peer === peer),
+      audits: audits && auditsOf(audits, (one) => one === peer, false),
+    },
   ];
 }
 
 /** It is of this group from now on: a plan may have it. */
-export function withDonor({ coordinator, replanner }: Group, { donor, known }: Moved): Group {
+export function withDonor({ coordinator, replanner }: Group, { donor, known, audits }: Moved): Group {
   const cause = { reason: `${donor.peer} joins`, by: null };
   return {
-    coordinator: { ...coordinator, donors: [...coordinator.donors, ofGroup(donor)] },
+    coordinator: {
+      ...coordinator,
+      donors: [...coordinator.donors, ofGroup(donor)],
+      ...auditsJoined([coordinator.audits, audits]),
+    },
     replanner: {
       ...replanner,
       donors: [...replanner.donors, ...known],
@@ -250,6 +269,7 @@ export function newGroup(groups: readonly Group[], island: number, moved: readon
       relayed: distinct(all.flatMap(({ relayed }) => relayed)).filter((pair) => pair.every(isHere)),
       newestSteps: [],
       unsaved: [],
+      ...auditsJoined(moved.map(({ audits }) => audits)),
     },
     replanner: {
       ...beginReplanning(replanner.config),

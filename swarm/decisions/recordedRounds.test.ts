@@ -160,7 +160,9 @@ it('[IS66] a first step that took long, as its pipelines were compiled, is not t
 function chaos(seed: number, isOverlapping = false) {
   const random = seededRandom(seed);
   const islands = isOverlapping ? overlapping(autoIslands(1)) : autoIslands(1);
-  const run = runOf({ steps: 160, islands, checkpointEverySteps: 20 + below(random, 60) });
+  const audit = { share: 0.5, isBounded: false };
+  const run = runOf({ steps: 160, islands, audit, checkpointEverySteps: 20 + below(random, 60) });
+  [run.chance, run.auditMs] = [seed, below(random, 300)];
   const stepMs = () => 5 + below(random, 60);
   for (const name of ['a', 'b', 'c']) run.join(name, stepMs());
   for (let event = 0; event < 600 && !run.isFinished; event++) {

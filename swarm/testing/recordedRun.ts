@@ -8,6 +8,7 @@ import { got, invariant, type PeerId, peerId, type Range, totalOf } from '../bas
 import type { CommitRecord } from '../coordinator/events.ts';
 import { begin, type DecisionState, decide, nextDecision, snapshotOf, wholeRun } from '../decisions/decide.ts';
 import type { DecisionConfig, DecisionEffect, DecisionEvent } from '../decisions/events.ts';
+import { freeBut } from '../islands/giving.ts';
 import { type Limits, NO_LIMITS } from '../limits.ts';
 import type { ServerMessage } from '../messages/messages.ts';
 import type { Profile } from '../messages/profile.ts';
@@ -24,6 +25,11 @@ const START = {
   ...{ generation: 0, epoch: 0, committedSteps: 0, newestCheckpointStep: 0, savedLossScale: null },
   ...{ operatorPaused: false, evaluatedSteps: null, evaluationLoss: null, loss: null },
 };
+
+/** What comes of an audit of whoever lies. */
+export const DIFFERS = {
+  ...{ result: 'differs', microBatch: 1, direction: 'B', evidence: 'it is off by 1 %' },
+} as const satisfies Extract<DecisionEvent, { type: 'audited' }>['found'];
 
 type Said = Extract<DecisionEvent, { type: 'donorSaid' }>['message'];
 interface Later {
@@ -61,6 +67,12 @@ export class RecordedRun {
   searchMs = 80;
   /** These say nothing of a meeting. */
   readonly silent = new Set<PeerId>();
+  /** Comes with the next report, each time another one; null: nothing is audited. */
+  chance: number | null = null;
+  /** What an audit takes, and of whom and of which number it finds something wrong. */
+  auditMs = 1;
+  isWrong: (peer: PeerId, number: number) => boolean = () => false;
+  #checkpoints: readonly number[] = [0];
   /** What each message takes, of a step and of anything else. */
   readonly #stepMs = new Map<PeerId, number>();
   readonly #plans = new Map<PeerId, Plan>();
@@ -128,6 +140,24 @@ export class RecordedRun {
         `${peer} has ${tokens} tokens, and earned ${this.#earned(peer)}`,
       );
     snapshotOf(next, this.now);
+    const convicted = effects.find((effect) => effect.type === 'convicted');
+    if (convicted) this.#undo(convicted.firstStep);
+  }
+
+  /** Back to before that step, as a server does. */
+  #undo(firstStep: number): void {
+    this.#checkpoints = this.#checkpoints.filter((step) => step <= firstStep);
+    const toStep = Math.max(...this.#checkpoints);
+    this.#checkpoint = toStep;
+    const [kept, undone] = [this.commits.slice(0, toStep), this.commits.slice(toStep)];
+    const numbers = kept.map(({ number }) => number);
+    const recorded = {
+      free: freeBut(this.config.run.steps, numbers),
+      round: (kept.at(-1)?.round ?? -1) + 1,
+      nextIsland: Math.max(...this.commits.map(({ island }) => island)) + 1,
+    };
+    const earned = [{ step: toStep, ledger: undone.flatMap(({ ledger }) => ledger) }];
+    this.tell({ type: 'sentBack', toStep, reason: 'it was wrong', lossScale: null, earned, recorded });
   }
 
   #earned(peer: PeerId): number {
@@ -195,6 +225,8 @@ export class RecordedRun {
         }
         if (message.type === 'prepare') this.#plans.set(to, message.plan);
         this.#shared.told(to, message, this.#plans.get(to));
+        const owed = message.type === 'committed' ? (message.evidence ?? []) : [];
+        for (const { audit } of owed) this.#later(1, { type: 'evidenceIn', audit, peer: to });
         const said = message.type === 'meet' && this.silent.has(to) ? null : this.#answerTo(to, message);
         const tooks: Partial<Record<ServerMessage['type'], number>> = {
           start: stepMs,
@@ -202,7 +234,14 @@ export class RecordedRun {
           save: this.uploadMs,
         };
         const tookMs = tooks[message.type] ?? 1;
-        if (said) this.#later(tookMs, { type: 'donorSaid', peer: to, message: said });
+        const chance = said?.type === 'report' && this.chance !== null ? { chance: this.chance++ } : {};
+        if (said) this.#later(tookMs, { type: 'donorSaid', peer: to, message: said, ...chance });
+        return;
+      }
+      case 'audit': {
+        const { audit, peer, number } = effect;
+        const found = this.isWrong(peer, number) ? DIFFERS : ({ result: 'agrees' } as const);
+        this.#later(this.auditMs, { type: 'audited', audit, found });
         return;
       }
       case 'searchGroups': {
@@ -254,6 +293,7 @@ export class RecordedRun {
           'it is of no island',
         );
         this.#checkpoint = effect.step;
+        this.#checkpoints = [...this.#checkpoints, effect.step];
         this.#shared.saved(effect.step);
         this.lines.push(`checkpoint ${effect.step}`);
         return;

@@ -31,8 +31,10 @@ class OneState {
   };
   readonly shards = {
     bytes: 0,
-    readState: async (_block: string, _range: Range, kinds: readonly StateKind[]) =>
-      Float32Array.from(kinds.flatMap((kind) => [...(this.of[kind] ?? [])])),
+    readState: async (_block: string, range: Range, kinds: readonly StateKind[]) => {
+      const [from, to] = range.map((element) => element - RANGE[0]);
+      return Float32Array.from(kinds.flatMap((kind) => [...(this.of[kind] ?? []).slice(from, to)]));
+    },
     writeState: (_block: string, range: Range, kind: StateKind, values: Float32Array) =>
       this.of[kind]?.set(values, range[0] - RANGE[0]),
   } as unknown as Shards;
@@ -180,4 +182,11 @@ test.each([1, 5])('[IS22] a switch that fails at step %i leaves state that is no
   };
   await expect(keeper.own.stepDone(failing)).rejects.toThrow('allocation failed');
   expect(keeper.own.isTorn).toBe(true);
+});
+
+test('[AU3] a part of a shard has the values of the island whose turn it is', async () => {
+  const { own, gpu } = opened();
+  gpu.update(0);
+  const part: Range = [RANGE[0] + 1, RANGE[1]];
+  expect([...(await own.readState('head', part, ['value']))]).toEqual([...filled(2).slice(1)]);
 });
