@@ -45,6 +45,7 @@ import { addOperatorApi } from './operator/api.ts';
 import { addressKey } from './operator/controls.ts';
 import { followQueue } from './operator/queue.ts';
 import { Rehearsals } from './operator/rehearsals.ts';
+import { followEvaluations } from './operator/rightAnswers.ts';
 import { followedSession, newSessionKey, operatorSession } from './operator/session.ts';
 import { withLinks } from './operator/source.ts';
 import { type PlanSearch, planSearch } from './planning/planThread.ts';
@@ -168,6 +169,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
   const callers = new ApiCallers({ mode: options.api ?? 'keys', keys, ownKey });
   const answerer = donorsFirst(run, own.processor);
   const talk = { store: data.store, texts: own.texts, answerer, callers, run, access, visible };
+  const endEvaluations = followEvaluations({ run, data, texts: own.texts, answerer });
   addAnswerApi(app, talk);
   addTalkApi(app, talk);
   const rehearsals = new Rehearsals(run);
@@ -209,6 +211,7 @@ export async function createServer(options: ServerOptions): Promise<Result<Serve
     endSilence();
     alerts.close();
     snapshots.close();
+    endEvaluations();
     run.close();
     own.processor.close();
     own.texts.close();

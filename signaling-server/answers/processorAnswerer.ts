@@ -4,7 +4,7 @@
  * another one. Of a bounded number of answers each has a token by turns, a bounded number wait, and more are sent away.
  */
 import { join } from 'node:path';
-import { type Model, parameters } from '../../swarm/model/model.ts';
+import { type Model, parameters, standingParameters } from '../../swarm/model/model.ts';
 import { wholeModelOf } from '../../swarm/run/runFile.ts';
 import { baseProblem } from '../store/baseStore.ts';
 import { manifestHashes, parseManifest, stateProblem } from '../store/checkpointState.ts';
@@ -199,8 +199,9 @@ async function* told({ tokens }: Running, step: number): AsyncGenerator<Answered
 
 /** Why this is too much for a processor; null: it is not. */
 function sizeProblem(model: Model, { ids, mostTokens, largestModel = LARGEST_MODEL }: OwnQuestion): string | null {
-  if (parameters(model) > largestModel)
-    return `this model has ${parameters(model)} parameters, and the server’s own processor answers with at most ${largestModel}`;
+  const size = parameters(model) + standingParameters(model);
+  if (size > largestModel)
+    return `this model has ${size} parameters, and the server’s own processor answers with at most ${largestModel}`;
   const most = Math.floor(CONTEXT_BYTES / positionBytes(model));
   if (Math.min(model.positions, ids.length + mostTokens) <= most) return null;
   return `the server’s own processor has room for ${most} tokens, of the prompt and the answer together: ask for fewer (max_tokens)`;

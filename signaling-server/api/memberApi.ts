@@ -10,7 +10,7 @@ import { leaderboard, memberNameSchema, ranking } from '../../swarm/messages/lea
 import { nameProblem, tidyName } from '../../swarm/messages/publicName.ts';
 import { stepTargets } from '../../swarm/run/data.ts';
 import type { OwnAnswers } from '../answers/processorAnswerer.ts';
-import { resumeKeys } from '../donors/resumeKeys.ts';
+import { resumeKeys } from '../donors/donorIds.ts';
 import { type Access, isSameOrigin } from '../http/access.ts';
 import { Arrivals } from '../http/arrivals.ts';
 import { bearer, perMinute, problem, refuse } from '../http/calls.ts';

@@ -46,7 +46,7 @@ export function publicStatus(
   );
   return () => {
     const snapshot = run.snapshot();
-    const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors, isFull, cannotSave } =
+    const { phase, committedSteps, steps, loss, evaluationLoss, tokensPerSecond, donors, lossPer, isFull, cannotSave } =
       snapshot;
     return {
       ...{
@@ -59,6 +59,7 @@ export function publicStatus(
         loss,
         evaluationLoss,
         tokensPerSecond,
+        ...(lossPer && { lossPer }),
         ...(isFull && { isFull }),
         ...(cannotSave && { cannotSave }),
       },

@@ -64,7 +64,16 @@ describe('where others need a key', () => {
 
   it('it is told what there is to ask, and the pages that they may link to it', async () => {
     expect(await factsOf(server)).toEqual({
-      ...{ run: 'tiny', committedSteps: 0, steps: 1, checkpoints: [0], positions: 16, reads: 'text', isOff: false },
+      ...{
+        run: 'tiny',
+        committedSteps: 0,
+        steps: 1,
+        checkpoints: [0],
+        wasTrained: false,
+        positions: 16,
+        reads: 'text',
+        isOff: false,
+      },
       // Embeddings of 256 tokens and 16 positions, two layers of width 8, and the last norm.
       parameters: 8 * 256 + 8 * 16 + 2 * (12 * 8 * 8 + 13 * 8) + 2 * 8,
     });

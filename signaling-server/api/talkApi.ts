@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { REFUSAL_SENTENCES } from '../../swarm/messages/refusals.ts';
 import type { TalkFacts } from '../../swarm/messages/talk.ts';
-import { parameters } from '../../swarm/model/model.ts';
+import { parameters, standingParameters } from '../../swarm/model/model.ts';
 import { type AnswerApiOptions, addAnswerCalls } from '../answers/answerApi.ts';
 import type { LetIn } from '../answers/apiCallers.ts';
 import { type ApiError, invalid, tooMany } from '../answers/apiErrors.ts';
@@ -13,6 +13,7 @@ import { type Access, isSameOrigin } from '../http/access.ts';
 import { perMinute } from '../http/calls.ts';
 import { networkOf } from '../http/networkOf.ts';
 import type { ActiveRun } from '../run/run.ts';
+import { storedDocument } from '../store/runDocument.ts';
 import { stepsOf } from '../store/runTime.ts';
 import type { Visible } from './visible.ts';
 
@@ -37,7 +38,9 @@ export function addTalkApi(app: FastifyInstance, options: TalkOptions): void {
     return {
       ...{ run: run.name, committedSteps: run.committedSteps, steps: stepsOf(store, run.name, run.facts.train) },
       checkpoints: [...saved.filter((step) => step === 0), ...trained].toReversed(),
-      ...{ parameters: parameters(run.model), positions: run.model.positions },
+      parameters: parameters(run.model) + standingParameters(run.model),
+      wasTrained: typeof storedDocument(store, run.name).file.init === 'string',
+      positions: run.model.positions,
       reads: text.chat?.([{ role: 'user', content: 'Hello' }]).ok ? 'turns' : 'text',
       isOff: callers.mode === 'off',
     };

@@ -5,6 +5,7 @@ import { at, got, type Range } from '../../swarm/base.ts';
 import type { Effect } from '../../swarm/coordinator/events.ts';
 import type { Model } from '../../swarm/model/model.ts';
 import type { Plan } from '../../swarm/plan/plan.ts';
+import { distinctIds, runsOfRows, spreadRows } from '../../swarm/plan/tokenRows.ts';
 import {
   decodeShard,
   shardsOfWindow,
@@ -59,7 +60,7 @@ export async function auditTask(found: Collected, run: Run): Promise<AuditTask> 
   const microBatches: AuditedMicroBatch[] = [];
   for (const id of order) {
     const samples = got(samplesOf, id);
-    const first = asked.step * train.globalBatchSize;
+    const first = asked.number * train.globalBatchSize;
     const tokens = isEnd ? await rowsOf([first + samples[0], first + samples[1]], run) : null;
     const sent = (kind: TensorName['kind'], to: number): SentTensor | null => sentTensor(found, kind, to, id);
     const back = sent('gradient', stage - 1);
@@ -70,12 +71,17 @@ export async function auditTask(found: Collected, run: Run): Promise<AuditTask> 
       lossSum: asked.losses.find(({ microBatch }) => microBatch === id)?.lossSum ?? null,
     });
   }
+  const ids = distinctIds(microBatches.flatMap(({ tokens }) => [...(tokens?.ids ?? [])]));
   const parts = (kind: TensorName['kind']): BlockPart[] =>
-    pieces.flatMap(({ tensor }, place) =>
-      tensor.kind === kind
-        ? { block: at(run.model.blocks, tensor.index).name, range: tensor.range, values: floatsOf(found, place) }
-        : [],
-    );
+    pieces.flatMap(({ tensor: { index, range, ...tensor }, table }, place) => {
+      if (tensor.kind !== kind) return [];
+      const [{ name }, values] = [at(run.model.blocks, index), floatsOf(found, place)];
+      if (!table) return { block: name, range, values };
+      return spreadRows(runsOfRows({ range, table }, run.model.width, ids), values).map((row) => ({
+        block: name,
+        ...row,
+      }));
+    });
   return {
     ...{ file: { model, train }, layers, sequence: train.sequenceLength, isMeasured, counted },
     gain: gradientGain(train.globalBatchSize * train.sequenceLength),

@@ -55,7 +55,7 @@ it('answers with a plan that `--plan` reads, with its prediction and the reasons
   invariant(model.ok, 'a model');
   const path = join(command.folder, 'plan.json');
   writeFileSync(path, command.out);
-  expect(await readPlans(path, model.value, 8)).toMatchObject({ ok: true });
+  expect(await readPlans(path, model.value, { samples: 8 })).toMatchObject({ ok: true });
 });
 
 it('prints a table for people, who count from 1, with what a change of the cluster would do', async () => {

@@ -6,7 +6,7 @@ import type { DonorSpec } from '../../swarm/limits.ts';
 import { NEEDS_OWN } from '../../swarm/plan/ends.ts';
 import { type Plan, WARMED_UP, type WarmUp } from '../../swarm/plan/plan.ts';
 import { donorCapacity, ownedStages, type SplitOptions, splitProblem } from '../../swarm/planner/equalSplit.ts';
-import { batchOf, MOST_ISLANDS, modelOf, type RunFile, stateWireOf } from '../../swarm/run/runFile.ts';
+import { batchOf, MOST_ISLANDS, modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { readPlans } from '../planning/islandPlans.ts';
 import { badInput, need } from './failure.ts';
 import type { ScheduleWish } from './options.ts';
@@ -91,7 +91,7 @@ export async function choosePlan(options: PlanOptions, file: RunFile, path: stri
   const model = modelOf(file);
   const { globalBatchSize, islands } = file.train;
   if (plan !== undefined) {
-    const plans = need(await readPlans(plan, model, globalBatchSize, islands, stateWireOf(file).stateWire), badInput);
+    const plans = need(await readPlans(plan, model, batchOf(file)), badInput);
     const donors = seatsOf(plans).length;
     for (const one of plans) agree({ ...options, ...given({ donors: said }) }, one, donors, plan);
     const [only, ...others] = plans;

@@ -5,7 +5,7 @@ import { ownedStages } from '../../swarm/planner/equalSplit.ts';
 import { PUBLIC_VIEWS } from '../api/visible.ts';
 import { Rehearsal } from '../faults/rehearsal.ts';
 import { WORK_FOLDER } from '../files/projectRoot.ts';
-import { closeAll, type HeadlessDonor, openHeadlessDonors } from '../headless/headless.ts';
+import { closeAll, type HeadlessDonor, openHeadlessDonor } from '../headless/headless.ts';
 import { aborted, onInterrupt } from '../headless/interrupt.ts';
 import { statusOf } from '../headless/trainingServer.ts';
 import { HUGGING_FACE, parseEmbedOn, parseHubUrl, parsePublicUrl, parseTrustProxy } from '../http/access.ts';
@@ -153,19 +153,43 @@ async function serve(path: string | undefined, options: ServeOptions, command: C
   try {
     const runName = await chooseRun(data, path, log);
     checkServed(options, storedDocument(data.store, runName).file, path ?? runName);
-    const interrupt = onInterrupt();
-    const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
-    const opened = { ...sharedOptions(options, access), data, log, onOperatorToken };
-    let next = chosenRun();
-    let server = need(await createServer({ ...opened, runName, onActivate: next.choose }), failed);
-    announce(server, access, options);
-    const donors = await headlessDonors(server, options, log);
-    rehearseOn(donors, server);
+    await serveRuns(data, runName, { options, access, log });
+  } finally {
+    data.close();
+  }
+}
+
+interface Serving {
+  readonly options: ServeOptions;
+  readonly access: ReturnType<typeof accessOf>;
+  readonly log: Log;
+}
+
+/** One run after the other, as an operator chooses them, until the command is interrupted. */
+async function serveRuns(
+  data: Awaited<ReturnType<typeof openData>>,
+  runName: string,
+  { options, access, log }: Serving,
+): Promise<void> {
+  const interrupt = onInterrupt();
+  const onOperatorToken = (token: string): void => log('info', `the next operator token: ${token}`);
+  const opened = { ...sharedOptions(options, access), data, log, onOperatorToken };
+  const donors: HeadlessDonor[] = [];
+  let next = chosenRun();
+  let server = need(await createServer({ ...opened, runName, onActivate: next.choose }), failed);
+  announce(server, access, options);
+  try {
     for (;;) {
-      const chosen = await Promise.race([aborted(interrupt.signal).then(() => null), next.chosen]);
+      rehearseOn(donors, server);
+      const held = new AbortController();
+      const opening = openMissing(donors, server, { ...options, log }, held.signal);
+      const choice = Promise.race([aborted(interrupt.signal).then(() => null), next.chosen]);
+      const chosen = await Promise.race([choice, opening.then(() => choice)]);
       const after = 'after this step (with islands: at the next meeting)';
       if (chosen === null) log('info', `stopping ${after}; a second Ctrl-C stops at once`);
       else log('info', `an operator chose ${chosen}: changing to it ${after}`);
+      held.abort();
+      await opening; // a page that is being opened finds the server where it was
       await server.stop();
       log('info', `${server.run.name} stopped after ${server.run.committedSteps} steps`);
       if (chosen === null || interrupt.signal.aborted) break;
@@ -176,12 +200,10 @@ async function serve(path: string | undefined, options: ServeOptions, command: C
       if (!changed.ok) log('warn', `the run stays ${server.run.name}: ${changed.reason}`);
       server = changed.ok ? changed.value : need(await createServer({ ...again, runName: server.run.name }), failed);
       log('info', `training ${server.run.name}`);
-      rehearseOn(donors, server);
       onOperatorToken(server.operatorToken());
     }
-    await closeAll(donors);
   } finally {
-    data.close();
+    await closeAll(donors);
   }
 }
 
@@ -204,17 +226,27 @@ function inviteToken(text: string): string {
   throw badInput(`--invite must have 1 to ${INVITE_LENGTH_LIMIT} characters, not ${text.length}`);
 }
 
-async function headlessDonors(server: Server, options: ServeOptions, log: Log): Promise<HeadlessDonor[]> {
-  const { donors: count, browser } = options;
-  const opened = await openHeadlessDonors(server.ownDonorUrl, count, log, browser, {
-    onOpened: (number) => log('info', `headless donor ${number} of ${count} takes part`),
-    isOver: () => server.run.phase === 'finished',
-  });
-  if (!opened.ok) {
-    await server.close();
-    throw failed(opened.reason);
+/**
+ * Opens what is missing of the donors asked for, strictly one after the other, so that none starts while another one is
+ * admitted; no more of them once `held`, or where the run is finished: it admits nobody.
+ */
+async function openMissing(
+  donors: HeadlessDonor[],
+  server: Server,
+  { donors: count, browser, log }: Pick<ServeOptions, 'donors' | 'browser'> & { readonly log: Log },
+  held: AbortSignal,
+): Promise<void> {
+  const isOver = (): boolean => server.run.phase === 'finished';
+  while (donors.length < count && !held.aborted && !isOver()) {
+    const donor = await openHeadlessDonor(server.ownDonorUrl, donors.length, log, { browser });
+    if (donor.ok) {
+      donors.push(donor.value);
+      log('info', `headless donor ${donors.length} of ${count} takes part`);
+    } else if (!isOver() && !held.aborted) {
+      await server.close();
+      throw failed(donor.reason);
+    }
   }
-  return opened.value;
 }
 
 /** From the dashboard: what befalls donors that this command opened is nobody else's loss. */

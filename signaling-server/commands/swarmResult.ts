@@ -4,12 +4,13 @@
  */
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { refusal } from '../../swarm/base.ts';
+import { refusal, rounded } from '../../swarm/base.ts';
 import { counted, speedText } from '../../swarm/quantityText.ts';
 import { messageOf } from '../files/errorWords.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import type { Trained } from '../headless/trainHeadless.ts';
 import { terminalLog } from '../monitoring/log.ts';
+import { evaluated } from '../run/metricsFile.ts';
 import type { DataDirectory } from '../store/dataDirectory.ts';
 import { exportRun } from '../store/exportRun.ts';
 import { rollBacksSince } from '../store/rollBacks.ts';
@@ -115,6 +116,7 @@ function summaryOf(store: Store, { options, runName }: Ended, trained: Trained, 
   const files = Object.entries({ ...paths, ...others }).flatMap(([name, path]) =>
     path === undefined ? [] : [[name, resolve(path)] as const],
   );
+  const answers = store.rightAnswers(runName);
   const outcomes: Readonly<Record<number, string>> = { [LOSS_NOT_REACHED]: 'lossNotReached', [TIME_OVER]: 'timeOver' };
   return {
     run: runName,
@@ -124,7 +126,10 @@ function summaryOf(store: Store, { options, runName }: Ended, trained: Trained, 
     tokens,
     tokensPerSecond: stepSeconds > 0 ? tokens / stepSeconds : null,
     losses: steps.map(({ loss }) => loss),
-    evaluations: [...store.evaluations(runName)].map(([step, loss]) => ({ steps: step, loss })),
+    evaluations: [...store.evaluations(runName)].map(([step, loss]) => {
+      const { evaluationLoss, ...others } = evaluated(loss, answers.get(step));
+      return { steps: step, loss: evaluationLoss, ...others };
+    }),
     files: Object.fromEntries(files),
   };
 }
@@ -140,13 +145,15 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 function pageText(summary: ReturnType<typeof summaryOf>, report: ReturnType<typeof reportOf>) {
   const { rollbacks, faults, refused, convictions } = report;
   const { losses, evaluations, tokensPerSecond } = summary;
-  const change = (values: readonly (number | undefined)[]): string =>
-    values.length === 0 ? 'none' : [...new Set([values[0], values.at(-1)])].map((loss) => loss?.toFixed(4)).join(' → ');
+  const change = (values: readonly number[], text = (loss: number): string => loss.toFixed(4)): string =>
+    values.length === 0 ? 'none' : [...new Set([...values.slice(0, 1), ...values.slice(-1)])].map(text).join(' → ');
+  const shares = evaluations.flatMap(({ answersRight }) => answersRight ?? []);
   const rows = [
     ['Outcome', OUTCOMES[summary.outcome] ?? summary.outcome],
     ['Steps', `${summary.steps} in ${Math.round(summary.seconds)} s`],
     ['Loss', change(losses)],
     ['Held-out loss', change(evaluations.map(({ loss }) => loss))],
+    ...(shares.length === 0 ? [] : [['Right answers', change(shares, (share) => `${rounded(100 * share, 3)} %`)]]),
     ['Speed', tokensPerSecond === null ? 'none' : `${speedText(tokensPerSecond)} tokens a second`],
     ['Faults', counted(faults.length, 'fault')],
     ['Roll-backs', counted(rollbacks.length, 'roll-back')],

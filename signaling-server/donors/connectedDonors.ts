@@ -3,7 +3,7 @@
  * themselves, and the way to each. It knows nothing of plans: who computes what is the coordinator's.
  */
 import { randomBytes } from 'node:crypto';
-import { type PeerId, peerId } from '../../swarm/base.ts';
+import type { PeerId } from '../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../swarm/limits.ts';
 import type { HelloMessage, ServerMessage } from '../../swarm/messages/messages.ts';
 import type { AdapterProfile, Profile } from '../../swarm/messages/profile.ts';
@@ -40,9 +40,11 @@ export class ConnectedDonors {
   readonly #byToken = new Map<string, Connection>();
 
   readonly #tokenPrefix: string;
+  readonly #nameOf: (key: string | undefined) => PeerId;
 
-  constructor(tokenPrefix: string) {
+  constructor(tokenPrefix: string, nameOf: (key: string | undefined) => PeerId) {
     this.#tokenPrefix = tokenPrefix;
+    this.#nameOf = nameOf;
   }
 
   /** A new token on each connection, and a new name unless it comes back. */
@@ -53,7 +55,7 @@ export class ConnectedDonors {
     returning: PeerId | null,
   ): Connection {
     const { adapter, limits = NO_LIMITS, key } = hello;
-    const peer = returning ?? peerId(randomBytes(9).toString('base64url'));
+    const peer = returning ?? this.#nameOf(key);
     const token = `${this.#tokenPrefix}${randomBytes(24).toString('base64url')}`;
     const donor = key === undefined ? null : donorHash(key, adapter);
     const member = key === undefined ? null : memberId(key);

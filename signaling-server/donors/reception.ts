@@ -77,6 +77,8 @@ interface ReceptionOptions {
   readonly tokenPrefix?: string;
   /** What proves that a tab was this peer. */
   readonly resumeKeyOf: (peer: PeerId) => string;
+  /** By the key that its browser remembers. */
+  readonly nameOf: (key: string | undefined) => PeerId;
 }
 
 export class Reception implements DonorHost {
@@ -99,7 +101,7 @@ export class Reception implements DonorHost {
   constructor(options: ReceptionOptions, host: ReceptionHost) {
     this.#options = options;
     this.#host = host;
-    this.#donors = new ConnectedDonors(options.tokenPrefix ?? '');
+    this.#donors = new ConnectedDonors(options.tokenPrefix ?? '', options.nameOf);
     this.#joinDelays = new JoinDelays(options.losses);
     this.#comebacks = new Comebacks({
       ...options,

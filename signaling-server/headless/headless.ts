@@ -189,31 +189,6 @@ async function failure(tab: DonorTab): Promise<string> {
   }
 }
 
-/**
- * Opens `count` donors, strictly one after the other, so that none starts while another one is admitted; no more of them once
- * `isOver`: a server whose run is finished admits nobody.
- */
-export async function openHeadlessDonors(
-  url: string,
-  count: number,
-  log: Log,
-  browser: BrowserName,
-  { onOpened, isOver }: { readonly onOpened: (opened: number) => void; readonly isOver: () => boolean },
-): Promise<Result<HeadlessDonor[]>> {
-  const donors: HeadlessDonor[] = [];
-  for (let number = 0; number < count && !isOver(); number++) {
-    const donor = await openHeadlessDonor(url, number, log, { browser });
-    if (!donor.ok && isOver()) break;
-    if (!donor.ok) {
-      await closeAll(donors);
-      return donor;
-    }
-    donors.push(donor.value);
-    onOpened(donors.length);
-  }
-  return success(donors);
-}
-
 export async function closeAll(donors: readonly HeadlessDonor[]): Promise<void> {
   await Promise.all(donors.map((donor) => donor.close()));
 }

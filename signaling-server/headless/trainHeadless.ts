@@ -74,7 +74,10 @@ export async function trainHeadless(training: Training): Promise<Result<Trained>
   let answers: readonly RequestAnswer[] = [];
   const toItsEnd = async (): Promise<string | null> => {
     const problem = server.status().end === 'finished' ? null : await swarm.train();
-    if (problem === null) answers = (await requests?.finish(server)) ?? [];
+    if (problem === null) {
+      answers = (await requests?.finish(server)) ?? [];
+      await until(server, ({ isAsking }) => !isAsking);
+    }
     return problem;
   };
   try {

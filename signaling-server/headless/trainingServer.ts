@@ -19,6 +19,8 @@ import type { DataDirectory } from '../store/dataDirectory.ts';
 export interface RunStatus {
   readonly snapshot: Snapshot;
   readonly end: 'finished' | 'diverged' | 'stopped' | null;
+  /** Questions of its newest evaluation are still to be answered. */
+  readonly isAsking: boolean;
   /** It waits, because no plan can be made for the donors at hand. */
   readonly lacksPlan: boolean;
   /** The step that donors were told to do, or that is held back; null between two plans. */
@@ -70,6 +72,7 @@ export function statusOf(run: ActiveRun): RunStatus {
   return {
     snapshot: run.snapshot(),
     end: name === 'finished' || name === 'diverged' || name === 'stopped' ? name : null,
+    isAsking: run.unasked !== null,
     lacksPlan: run.lacksPlan,
     announcedStep: phase.name === 'training' ? phase.step : name === 'holding' ? committedSteps : null,
     epochReason: run.history.epochReason,

@@ -73,8 +73,9 @@ export class RunCounts {
   readonly #residentBytes = this.#gauge('shoal_resident_memory_bytes', 'Memory of this process.');
 
   readonly #phase = this.#gauge('shoal_run_phase', 'What the run does: 1 for the phase it is in.', ['phase']);
-  readonly #loss = this.#gauge('shoal_run_loss', 'Of the newest step, nats a token.');
-  readonly #heldOutLoss = this.#gauge('shoal_run_held_out_loss', 'Newest loss on unseen text, nats a token.');
+  readonly #loss = this.#gauge('shoal_run_loss', 'Of the newest step, nats a token (of preference pairs, a pair).');
+  readonly #heldOutLoss = this.#gauge('shoal_run_held_out_loss', 'Newest loss on unseen text, in the same unit.');
+  readonly #answersRight = this.#gauge('shoal_run_answers_right', 'Share of the newest evaluation’s answers.');
   readonly #speed = this.#gauge('shoal_run_tokens_per_second', 'Over the newest steps; 0 while none is done.');
   readonly #lastCommit = this.#gauge('shoal_last_commit_timestamp_seconds', 'Unix time of the newest commit.');
   readonly #uncopied = this.#gauge('shoal_run_uncopied_blocks', 'Blocks a part of which one donor alone has.');
@@ -152,6 +153,7 @@ export class RunCounts {
     for (const [gauge, value] of [
       [this.#loss, snapshot.loss],
       [this.#heldOutLoss, snapshot.evaluationLoss],
+      [this.#answersRight, snapshot.answersRight ?? null],
       [this.#speed, snapshot.tokensPerSecond ?? 0],
     ] as const)
       if (value === null) gauge.reset();

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { peerId } from '../../swarm/base.ts';
 import { plannedBytes } from '../../swarm/memory/memory.ts';
+import { adapterModel } from '../../swarm/model/adapter.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
 import { findingsOf, findingsText } from './modelFindings.ts';
@@ -39,7 +40,12 @@ it('a folder with everything can be trained, in the memory that its plan takes',
   if (!model.ok) throw new Error(model.reason);
   const plan = equalSplit(model.value, 4, [peerId('a')], { microBatches: 4 });
   const bytes = plannedBytes(model.value, plan, peerId('a'), { sequence: 64 });
-  expect(all.memory[0]).toEqual({ donors: 1, sequenceLength: 64, bytes });
+  const targets = ['q_proj', 'k_proj', 'v_proj', 'o_proj'];
+  const adapted = adapterModel(model.value, { rank: 16, alpha: 32, targets, rslora: false });
+  if (!adapted.ok) throw new Error(adapted.reason);
+  const adaptedPlan = equalSplit(adapted.value, 4, [peerId('a')], { microBatches: 4 });
+  const adapterBytes = plannedBytes(adapted.value, adaptedPlan, peerId('a'), { sequence: 64 });
+  expect(all.memory[0]).toEqual({ donors: 1, sequenceLength: 64, bytes, adapterBytes });
   expect(findingsText(all)).toContain('It can be trained');
 });
 

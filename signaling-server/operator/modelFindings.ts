@@ -5,13 +5,17 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { peerId, type Result, refusal, success } from '../../swarm/base.ts';
+import { invariant, peerId, type Result, refusal, success } from '../../swarm/base.ts';
 import { plannedBytes } from '../../swarm/memory/memory.ts';
+import { adapterModel, adapterTargets } from '../../swarm/model/adapter.ts';
 import { modelFromConfig } from '../../swarm/model/families.ts';
 import { type Model, parameters } from '../../swarm/model/model.ts';
+import type { Plan } from '../../swarm/plan/plan.ts';
 import { equalSplit, splitProblem } from '../../swarm/planner/equalSplit.ts';
 import { bytesText, counted, groupedText } from '../../swarm/quantityText.ts';
+import { initialAdapter } from '../../swarm/run/runDraft.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
+import { IS_TERMS } from '../store/dataDirectory.ts';
 import { CHAT_TEMPLATE_FILE, chatTextOf } from '../texts/chatText.ts';
 import { openTokenizer, TOKENIZER_FILE } from '../texts/tokenizer.ts';
 import { SPECIAL_TOKENS_FILE, TOKENIZER_CONFIG_FILE } from '../texts/tokenizerConfig.ts';
@@ -29,6 +33,8 @@ interface Memory {
   readonly sequenceLength: number;
   /** Of the donor that needs most, with one sample a micro-batch. */
   readonly bytes: number;
+  /** The same where an adapter is trained beside the model's own weights. */
+  readonly adapterBytes: number;
 }
 
 interface ModelFindings {
@@ -44,7 +50,6 @@ const SEQUENCES = [256, 1_024];
 /** Micro-batches of one sample that a step has for each donor. */
 const SAMPLES_EACH = 4;
 const BYTES = 257;
-const TERMS = /^(licen[cs]e|notice|use_policy|copying)/i;
 
 /** What is wrong with the folder is a finding; only one that cannot be read is refused. */
 export async function findingsOf(folder: string): Promise<Result<ModelFindings>> {
@@ -60,7 +65,7 @@ export async function findingsOf(folder: string): Promise<Result<ModelFindings>>
   const config = await readJsonFile(join(folder, CONFIG_FILE), 'a config.json of a model');
   if (!config.ok) return refusal(`--model: ${config.reason}`);
   const model = modelFromConfig(config.value);
-  const terms = names.filter((name) => TERMS.test(name));
+  const terms = names.filter((name) => IS_TERMS.test(name));
   const others: Finding[] = [
     await weightsIn(folder, model),
     await tokenizerIn(folder, names, model),
@@ -144,8 +149,13 @@ function templateWords(folder: string, names: readonly string[]): string {
   return written.ok ? 'a chat template' : `a chat template that cannot be used: ${written.reason}`;
 }
 
-/** All weights trained, in float32. */
+/** The adapter that the dashboard offers first. */
+const offered = (model: Model) => initialAdapter(adapterTargets(model));
+
+/** In float32. */
 function memoryOf(model: Model): Memory[] {
+  const adapted = adapterModel(model, { ...offered(model), rslora: false });
+  invariant(adapted.ok, 'an adapter of the model’s own modules');
   const sequences = [...new Set(SEQUENCES.map((sequence) => Math.min(sequence, model.positions)))];
   return DONORS.flatMap((donors) => {
     const samples = SAMPLES_EACH * donors;
@@ -154,8 +164,10 @@ function memoryOf(model: Model): Memory[] {
     const peers = Array.from({ length: donors }, (_, donor) => peerId(`donor-${donor}`));
     const plan = equalSplit(model, samples, peers, options);
     return sequences.map((sequenceLength): Memory => {
-      const bytes = Math.max(...peers.map((peer) => plannedBytes(model, plan, peer, { sequence: sequenceLength })));
-      return { donors, sequenceLength, bytes };
+      const most = (of: Model, its: Plan): number =>
+        Math.max(...peers.map((peer) => plannedBytes(of, its, peer, { sequence: sequenceLength })));
+      const adapterBytes = most(adapted.value, equalSplit(adapted.value, samples, peers, options));
+      return { donors, sequenceLength, bytes: most(model, plan), adapterBytes };
     });
   });
 }
@@ -166,15 +178,17 @@ export function findingsText({ ok, findings, memory }: ModelFindings): string {
     ({ name, ok: isWell, finding }) => `${isWell ? 'ok     ' : 'missing'}  ${name}: ${finding}`,
   );
   const needed = memory.map(
-    ({ donors, sequenceLength, bytes }) =>
-      `         ${counted(donors, 'donor')}, windows of ${sequenceLength} tokens: ${bytesText(bytes)} of GPU memory${donors > 1 ? ' each' : ''}`,
+    ({ donors, sequenceLength, bytes, adapterBytes }) =>
+      `         ${counted(donors, 'donor')}, windows of ${sequenceLength} tokens: ${bytesText(bytes)}, with an adapter ${bytesText(adapterBytes)}`,
   );
   const verdict = ok
-    ? 'It can be trained: all of its weights, with "init" and "data.tokenizer" of a run file naming this folder.'
+    ? 'It can be trained: all of its weights, with "init" and "data.tokenizer" of a run file naming this folder, or, with "train.adapter" beside them, an adapter.'
     : 'It cannot be trained as it is.';
   return [
     ...lines,
-    ...(needed.length > 0 ? ['memory, all weights trained, float32:', ...needed] : []),
+    ...(needed.length > 0
+      ? ['GPU memory of a donor, float32 (the adapter: rank 16 of the attention):', ...needed]
+      : []),
     '',
     verdict,
     '',

@@ -29,12 +29,14 @@ const golden = (path: string): string => readFileSync(new URL(path, goldenFolder
 const CHATS = golden('chat-tiny/chats.jsonl');
 const ADAPTER = { rank: 2, alpha: 4, targets: ['q_proj', 'o_proj'] };
 const DRAFT: RunDraft = { ...INITIAL_DRAFT, name: 'mine', source: 'tiny', sequenceLength: 128 };
+/** As the cache of the Hub's client names a model's folder. */
+const HUB = 'models--acme--chatty';
 const LLAMA = JSON.parse(golden('llama-tiny/run.json')).model;
 
 /** A small Llama that reads chats, under another name than the link to it; one without weights, one that is not known. */
 async function folders(): Promise<void> {
   const hub = join(models, '..', `${models.split('/').at(-1)}-hub`);
-  mkdirSync(hub);
+  mkdirSync(join(hub, 'snapshots'), { recursive: true });
   const config = { ...LLAMA, vocab_size: 268, max_position_embeddings: 128, num_hidden_layers: 2 };
   const model = need(modelFromConfig(config), failed);
   const weights = seededWeights(model, 7);
@@ -42,12 +44,17 @@ async function folders(): Promise<void> {
     name: name === 'plain.jinja' ? 'chat_template.jinja' : name,
     bytes: async () => readFileSync(new URL(name, goldenFolder('chat-tiny'))),
   }));
+  for (const [name, words] of [
+    ['LICENSE', 'terms'],
+    ['README.md', '---\nlanguage: en\nlicense: apache-2.0\n---\n# Chatty\nlicense: mine\n'],
+  ] as const)
+    others.push({ name, bytes: async () => Buffer.from(words) });
   need(
-    await exportFolder(join(hub, 'snapshot'), { model, read: weights.readBlock, tensorNames: null, others }),
+    await exportFolder(join(hub, 'snapshots', '5c1'), { model, read: weights.readBlock, tensorNames: null, others }),
     failed,
   );
-  renameSync(hub, `${models}/.hub`);
-  symlinkSync(join(models, '.hub', 'snapshot'), join(models, 'chatty'));
+  renameSync(hub, join(models, HUB));
+  symlinkSync(join(models, HUB, 'snapshots', '5c1'), join(models, 'chatty'));
   for (const name of ['bare', 'strange', 'empty']) mkdirSync(join(models, name));
   writeFileSync(join(models, 'bare', 'config.json'), JSON.stringify(LLAMA));
   writeFileSync(join(models, 'strange', 'config.json'), '{"model_type": "mixtral"}');
@@ -123,14 +130,17 @@ test('an adapter on chats: the folder’s weights stand, its tokenizer and templ
   expect(base).toHaveLength(2 + 2);
   expect(JSON.stringify(documentOf('mine'))).not.toContain(models);
   const whole = weightsIn(join(models, 'chatty'));
-  rmSync(join(models, '.hub'), { recursive: true });
+  rmSync(join(models, HUB), { recursive: true });
   // B is zero at first: with the adapter added the model is the folder's.
   const out = need(
     await exportRun(operated.data, 'mine', join(operated.servers.folder, 'out'), { isMerged: true }),
     failed,
   );
   expect(weightsIn(out)).toEqual(whole);
-  expect(readFileSync(join(out, 'chat_template.jinja'), 'utf8')).toBe(golden('chat-tiny/plain.jinja'));
+  const exported = (name: string): string => readFileSync(join(out, name), 'utf8');
+  expect(exported('chat_template.jinja')).toBe(golden('chat-tiny/plain.jinja'));
+  expect(exported('LICENSE')).toBe('terms');
+  expect(exported('README.md')).toContain('base_model: acme/chatty\nlicense: apache-2.0\n---\n');
 });
 
 test('all weights, on a text that the folder’s tokenizer reads', async () => {

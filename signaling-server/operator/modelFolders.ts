@@ -2,7 +2,7 @@
  * The folders of models that `serve --models DIR` offers to the dashboard: which there are, and what a draft begins with in
  * one of them. A folder is known by the name that it (or a link to it) has in DIR; no path comes from a browser.
  */
-import { readdirSync, statSync } from 'node:fs';
+import { readdirSync, realpathSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve, sep } from 'node:path';
 import { type Result, refusal, success } from '../../swarm/base.ts';
@@ -93,14 +93,22 @@ export async function folderSource(directory: string | null, name: string): Prom
   const folder = resolve(directory, name);
   const config = await readJsonFile(join(folder, CONFIG_FILE), 'a config.json of a model');
   if (!config.ok) return refusal(withoutFolders(config.reason, directory));
+  const hub = hubNameOf(realpathSync(folder));
+  const model = { ...(hub !== null && { _name_or_path: hub }), ...(config.value as object) }; // parsed below
   const pathOf = (file: string): string => join(folder, file);
   const tokenizer = isFile(pathOf(TOKENIZER_FILE)) ? pathOf(TOKENIZER_FILE) : 'bytes';
   const data = { files: ['the draft'], tokenizer };
-  const file = parseRunFile({ name: 'draft', model: config.value, init: folder, data, train: TRAIN }, 'the draft');
+  const file = parseRunFile({ name: 'draft', model, init: folder, data, train: TRAIN }, 'the draft');
   if (!file.ok) return file;
   const beside = (wanted: string): Promise<string | null> =>
     isFile(pathOf(wanted)) ? readFile(pathOf(wanted), 'utf8') : Promise.resolve(null);
   return success({ name, file: file.value, files: [], pathOf, beside, document: null });
+}
+
+/** A download in the cache of the Hub's client lies under the model's name there; null: another folder. */
+function hubNameOf(folder: string): string | null {
+  const [, owner, name] = /models--([^/\\]+?)--([^/\\]+)[/\\]snapshots[/\\]/.exec(`${folder}${sep}`) ?? [];
+  return owner === undefined ? null : `${owner}/${name}`;
 }
 
 /** Where models lie is nobody's affair but the server's. */

@@ -1,6 +1,7 @@
 /** The runs of a data directory as the dashboard lists them, and how an operator's draft becomes one of them. */
 import { createHash } from 'node:crypto';
-import { invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { given, invariant, type Result, refusal, success } from '../../swarm/base.ts';
+import { parameters, standingParameters } from '../../swarm/model/model.ts';
 import { folderOf, type ListedRun, type RunDraft, runFileOfDraft } from '../../swarm/run/runDraft.ts';
 import { modelOf, type RunFile } from '../../swarm/run/runFile.ts';
 import { type Manifest, parseManifest, stateProblem, storeInitialState } from '../store/checkpointState.ts';
@@ -37,7 +38,7 @@ export function listedRuns({ store }: DataDirectory): ListedRun[] {
       heldOutLoss: evaluations.at(-1)?.[1] ?? null,
       model: {
         ...{ family: model.family, layers: model.layers, width: model.width },
-        parameters: model.blocks.reduce((sum, { elements }) => sum + elements, 0),
+        ...{ parameters: parameters(model), standing: standingParameters(model) },
       },
       globalBatchSize: file.train.globalBatchSize,
       sequenceLength: file.train.sequenceLength,
@@ -103,11 +104,13 @@ async function contentFrom(
       ? success(source)
       : await withTextFiles(data, own, (path) => prepareTokens(file, path, data.blobs, { date }));
   if (!tokens.ok) return tokens;
-  const { evaluation } = tokens.value;
+  const { evaluation, answers } = tokens.value;
   const document: RunDocument = {
     ...{ file, data: tokens.value.data, evaluation },
     tokenizer: own?.format === 'text' ? [] : source.tokenizer,
+    ...given({ answers }),
     tensorNames: draft.model === 'same' ? source.tensorNames : null,
+    licence: draft.model === 'same' ? source.licence : [],
     ...(file.train.adapter && source.base && { base: source.base }),
   };
   return success({ document, manifest: manifest.value });

@@ -11,6 +11,7 @@ import {
   type PeerFacts,
   type PlanInForce,
   type StepTimeline,
+  type WatchedAnswers,
   type WatchedEvent,
   type WatchedStep,
   type WatchMessage,
@@ -119,6 +120,7 @@ export function operatorSource(
       recent: watchedSteps(run, store, from),
       events: history.flatMap(eventOf),
       ...news('evaluations', [...store.evaluations(run.name)].slice(-MOST_EVALUATIONS)),
+      ...news('rightAnswers', watchedAnswers(store, run.name)),
       ...news('peers', peerFacts(run, store)),
       ...news('plan', plan),
       ...news('plansBeside', plansBeside),
@@ -130,6 +132,9 @@ export function operatorSource(
     };
   };
 }
+
+const watchedAnswers = (store: Store, name: string): WatchedAnswers[] =>
+  [...store.rightAnswers(name)].slice(-MOST_EVALUATIONS).map(([committedSteps, of]) => ({ committedSteps, ...of }));
 
 /** Of a kind that only the server knows, or written by another version: nothing. */
 export function eventOf({ detail, ...row }: EventRow): WatchedEvent[] {

@@ -22,7 +22,10 @@ afterEach(() => rmSync(join(path, '..'), { recursive: true, force: true }));
 function read(islands: readonly unknown[], count: number | 'auto' = 3) {
   const predicted = { roundSeconds: 1, meetingSeconds: 1, tokensPerSecond: 1 };
   writeFileSync(path, JSON.stringify({ islands, predicted, synchronous: null, idle: [], reasons: [] }));
-  return readPlans(path, MODEL, SAMPLES, count === 'auto' ? autoIslands(10) : islandsOf(count, 2));
+  return readPlans(path, MODEL, {
+    samples: SAMPLES,
+    islands: count === 'auto' ? autoIslands(10) : islandsOf(count, 2),
+  });
 }
 
 test('a plan an island: those with the same donors are done by turns', async () => {

@@ -4,8 +4,7 @@
  */
 import { at, type Result, refusal, success } from '../../swarm/base.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { type Plan, peers } from '../../swarm/plan/plan.ts';
-import type { Islands } from '../../swarm/run/runFile.ts';
+import { type Plan, peers, type problems } from '../../swarm/plan/plan.ts';
 import { PLAN_FILE } from '../files/fileKinds.ts';
 import { readJsonFile } from '../files/jsonFile.ts';
 import { parsePlan } from './planFile.ts';
@@ -14,13 +13,11 @@ import { parsePlan } from './planFile.ts';
 export async function readPlans(
   path: string,
   model: Model,
-  samples: number,
-  islands?: Islands,
-  stateWire?: Plan['stateWire'],
+  batch: Parameters<typeof problems>[1],
 ): Promise<Result<readonly Plan[]>> {
   const json = await readJsonFile(path, PLAN_FILE);
   if (!json.ok) return json;
-  const batch = { samples, islands, ...(stateWire && { stateWire }) };
+  const { islands } = batch;
   const all = plansIn(json.value);
   if (all === null) {
     const plan = parsePlan(json.value, path, model, batch);

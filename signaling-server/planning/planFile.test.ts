@@ -29,7 +29,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 async function read(document: unknown, islands?: Islands): Promise<Result<Plan>> {
   const path = join(folder, 'plan.json');
   writeFileSync(path, JSON.stringify(document));
-  const plans = await readPlans(path, model, SAMPLES, islands);
+  const plans = await readPlans(path, model, { samples: SAMPLES, islands });
   return plans.ok ? success(at(plans.value, 0)) : plans;
 }
 

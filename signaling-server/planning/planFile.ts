@@ -3,8 +3,8 @@ import { type Result, refusal, success } from '../../swarm/base.ts';
 import { faultWords } from '../../swarm/fields.ts';
 import { sentence } from '../../swarm/model/inputFields.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { withStateWire } from '../../swarm/plan/codedState.ts';
 import { type Plan, planSchema, problems } from '../../swarm/plan/plan.ts';
+import { withStateSent } from '../../swarm/plan/tokenRows.ts';
 
 /** Of what is known, and recognised, and not done yet. */
 const COMES_LATER = 'comes with a later version of shoal';
@@ -28,7 +28,7 @@ export function parsePlan(
   const { warmup, ...others } = parsed.data;
   // The default is said by no field: then equal plans are equal.
   const given: Plan = warmup === 'overlap' ? { ...others, warmup } : others;
-  const plan = withStateWire(given, batch);
+  const plan = withStateSent(model, given, batch);
   const unread = unreadField(json, plan, '');
   if (unread !== null) return refusal(`${path}: ${unread}`);
   const [first, ...more] = problems(model, batch, plan);

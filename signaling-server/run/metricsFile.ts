@@ -1,7 +1,8 @@
 /**
  * The metrics file: one line a committed step, each step once, whatever happened. A line is appended when everything
  * about its step is known, with islands when its round is committed, in the order of the steps' numbers; when a run goes
- * back, the whole file is written anew beside the old one and takes its place.
+ * back, or it is known how many answers of an earlier step were right, the whole file is written anew beside the old one and
+ * takes its place.
  */
 import { appendFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -10,6 +11,7 @@ import { isMeeting, isRecorded, turnAt } from '../../swarm/islands/rounds.ts';
 import type { Train } from '../../swarm/run/runFile.ts';
 import { makeFolder } from '../files/makeFolder.ts';
 import { storageProblem } from '../files/storageProblem.ts';
+import type { RightAnswers } from '../store/stepStore.ts';
 import type { RunOptions } from './runOptions.ts';
 
 /** What is committed, and after how many committed steps a held-out loss is due. */
@@ -19,6 +21,8 @@ interface MetricsSource {
   steps(from: number): readonly CommitRecord[];
   /** Held-out loss by committed steps: that of 3 belongs to the line of step 2. */
   evaluations(): ReadonlyMap<number, number>;
+  /** The same of the answers that were right then. */
+  rightAnswers(): ReadonlyMap<number, RightAnswers>;
   isEvaluationDue(committedSteps: number): boolean;
 }
 
@@ -95,18 +99,27 @@ export class MetricsFile {
     const whole = inOrder.slice(0, inOrder.findLastIndex(isWhole) + 1);
     this.#next += whole.length;
     const lines = whole.map((record) => numbered(train, record)).toSorted((a, b) => a.step - b.step);
-    // The held-out loss of a meeting stands in the line of its highest number.
-    const losses = new Map<number, number>();
+    // What an evaluation at a meeting found stands in the line of its highest number.
+    const rightAnswers = this.#source.rightAnswers();
+    const found = new Map<number, ReturnType<typeof evaluated>>();
     for (const [place, record] of whole.entries()) {
       const loss = isLast(record, place) ? evaluations.get(record.step + 1) : undefined;
-      if (loss !== undefined) losses.set(highest(whole, place, isLast, train), loss);
+      if (loss !== undefined)
+        found.set(highest(whole, place, isLast, train), evaluated(loss, rightAnswers.get(record.step + 1)));
     }
-    return lines.map((line) => {
-      const evaluationLoss = losses.get(line.step);
-      return `${JSON.stringify(evaluationLoss === undefined ? line : { ...line, evaluationLoss })}\n`;
-    });
+    return lines.map((line) => `${JSON.stringify({ ...line, ...found.get(line.step) })}\n`);
   }
 }
+
+/** What a line has of an evaluation; also the summary of a training. */
+export const evaluated = (evaluationLoss: number, answers: RightAnswers | undefined) => ({
+  evaluationLoss,
+  ...(answers && {
+    answersRight: answers.share,
+    answersFromStep: answers.fromStep,
+    answersToStep: answers.toStep,
+  }),
+});
 
 /** The highest number of the round that ends at this place. */
 function highest(
@@ -137,5 +150,9 @@ export function metricsFileOf(
 ): MetricsFile | null {
   if (metricsPath === undefined) return null;
   const steps = (from: number): CommitRecord[] => store.steps(name, from);
-  return new MetricsFile(metricsPath, { train, steps, evaluations: () => store.evaluations(name), isEvaluationDue });
+  return new MetricsFile(metricsPath, {
+    ...{ train, steps, isEvaluationDue },
+    evaluations: () => store.evaluations(name),
+    rightAnswers: () => store.rightAnswers(name),
+  });
 }

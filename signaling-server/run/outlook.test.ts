@@ -20,7 +20,7 @@ const trainedBy = (...names: string[]): Snapshot => ({
 });
 
 test('who was left out because it would not help is told of until others train, also after it left', () => {
-  const outlook = new Outlook({ queue: () => [], steps: () => [] });
+  const outlook = new Outlook({ newestRightAnswers: () => null, queue: () => [], steps: () => [] });
   outlook.effect(left('queued'));
   expect(outlook.shown(trainedBy('a'))).toEqual({});
   outlook.effect(left('noGain'));
@@ -33,7 +33,7 @@ test('who was left out because it would not help is told of until others train, 
 
 test('the run that comes next is told, and that the server changes to it', () => {
   const queue: string[] = [];
-  const outlook = new Outlook({ queue: () => queue, steps: () => [] });
+  const outlook = new Outlook({ newestRightAnswers: () => null, queue: () => queue, steps: () => [] });
   queue.push('second');
   expect(outlook.shown(trainedBy('a'))).toEqual({ next: 'second' });
   outlook.changesTo = 'second';
@@ -42,7 +42,11 @@ test('the run that comes next is told, and that the server changes to it', () =>
 
 test('the loss where the run stands is there after it went back, too', () => {
   const record = { step: 3, loss: 1.5 } as ReturnType<Store['steps']>[number];
-  const outlook = new Outlook({ queue: () => [], steps: (_, from) => (from === 3 ? [record] : []) });
+  const outlook = new Outlook({
+    newestRightAnswers: () => null,
+    queue: () => [],
+    steps: (_, from) => (from === 3 ? [record] : []),
+  });
   expect(outlook.shown({ ...trainedBy(), committedSteps: 4 })).toEqual({ loss: 1.5 });
   expect(outlook.shown({ ...trainedBy(), committedSteps: 4, loss: 2 })).toEqual({});
 });

@@ -29,15 +29,16 @@ import { DonorAnswers, type DonorAnswersHost } from '../answers/donorAnswers.ts'
 import { Evidence, type EvidenceHost } from '../audits/evidence.ts';
 import type { Connection } from '../donors/connectedDonors.ts';
 import { compareCopy } from '../donors/copyComparison.ts';
+import { donorNames, resumeKeys } from '../donors/donorIds.ts';
 import { memoryToTry } from '../donors/draftedMemory.ts';
 import { Reception, type ReceptionHost, type RunMessage } from '../donors/reception.ts';
 import { watchFor } from '../donors/relay.ts';
-import { resumeKeys } from '../donors/resumeKeys.ts';
 import { type UploadCame, uploadPace } from '../donors/uploadPace.ts';
 import { NotKept, standsSentence, storageProblem } from '../files/storageProblem.ts';
 import { monotonicMs, wallMs } from '../monitoring/clock.ts';
 import { type Manifest, parseManifest } from '../store/checkpointState.ts';
 import { factsOf, parseDocument, type RunDocument } from '../store/runDocument.ts';
+import type { RightAnswers } from '../store/stepStore.ts';
 import { CheckpointGuard } from './checkpointGuard.ts';
 import { DecisionLoop, type LoopHost } from './decisionLoop.ts';
 import { addOperatorEvent } from './history.ts';
@@ -74,6 +75,7 @@ export class ActiveRun implements Observed {
   readonly answers: DonorAnswers;
   readonly #observers: readonly RunObserver[];
   readonly #sessions: RunParts['sessions'];
+  readonly #metrics: RunParts['metrics'];
   readonly #options: RunOptions;
   readonly #watchers: Watchers<DecisionState>;
   readonly #loop: DecisionLoop;
@@ -94,7 +96,7 @@ export class ActiveRun implements Observed {
     this.facts = factsOf(this.document);
     this.model = modelOf(this.document.file);
     const config = configOf(this.document, this.model, options);
-    const { observers, sessions, ...parts } = runParts(options, this, config.run.steps);
+    const { observers, sessions, metrics, ...parts } = runParts(options, this, config.run.steps);
     ({
       memory: this.memory,
       counts: this.counts,
@@ -105,14 +107,14 @@ export class ActiveRun implements Observed {
       uploads: this.uploads,
       trafficOf: this.trafficOf,
     } = parts);
-    const resumeKeyOf = resumeKeys(store, name);
-    this.reception = new Reception({ ...options, network: this.network, resumeKeyOf }, this.#receptionHost());
+    const known = { resumeKeyOf: resumeKeys(store, name), nameOf: donorNames(store, name) };
+    this.reception = new Reception({ ...options, network: this.network, ...known }, this.#receptionHost());
     const [sendBack, stateLost] = [this.sendBack.bind(this), this.stateLost.bind(this)];
     this.guard = new CheckpointGuard({ ...options, sendBack, stateLost });
     // Last: what is answered is then always stored.
     const close = store.onStall((problem) => this.#loop.standStill(problem));
     this.outlook = new Outlook(store);
-    this.#sessions = sessions;
+    [this.#sessions, this.#metrics] = [sessions, metrics];
     this.evidence = new Evidence(this.#evidenceHost());
     this.#observers = [
       ...observers,
@@ -218,6 +220,21 @@ export class ActiveRun implements Observed {
   /** Ends at the next step boundary; the next server goes on from there. */
   shutDown(): void {
     this.#loop.dispatch({ type: 'operatorSaid', command: 'stop' });
+  }
+
+  /** Committed steps of the newest evaluation, where its questions are still to be asked or answered; null: there are none. */
+  get unasked(): number | null {
+    const { evaluatedSteps } = this.kept;
+    if (this.document.answers === undefined || evaluatedSteps === null) return null;
+    return this.#options.store.isAsked(this.name, evaluatedSteps) ? null : evaluatedSteps;
+  }
+
+  /** What came of these questions; null: nobody could be asked. */
+  answered(committedSteps: number, answers: RightAnswers | null): void {
+    const { store } = this.#options;
+    this.keep(() => store.saveRightAnswers(this.name, committedSteps, answers));
+    store.whenKept(() => this.keep(() => this.#metrics?.rewrite()));
+    this.tellWatchers();
   }
 
   /** Back to a checkpoint that the store keeps. */

@@ -31,6 +31,7 @@ export interface RunParts {
   readonly uploads: Uploads;
   readonly trafficOf: TrafficOf;
   readonly sessions: DonorSessions;
+  readonly metrics: MetricsFile | null;
   readonly observers: readonly RunObserver[];
 }
 
@@ -67,7 +68,19 @@ export function runParts(options: RunOptions, run: Observed, steps: number): Run
     uploading(uploads), // before the request is sent: its answer may come at once
     sessions,
   ];
-  return { memory, counts, refused, moved, network, history, uploads, trafficOf: traffic, sessions, observers };
+  return {
+    memory,
+    counts,
+    refused,
+    moved,
+    network,
+    history,
+    uploads,
+    trafficOf: traffic,
+    sessions,
+    metrics,
+    observers,
+  };
 }
 
 const ways = (network: Network): RunObserver => ({

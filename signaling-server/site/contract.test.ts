@@ -51,6 +51,8 @@ function writeAll(store: Store): unknown[] {
   store.voidCredit('b', P);
   store.endIsland('b', 1, 1);
   for (const steps of [0, 2, 4, 6]) store.saveEvaluation('a', steps, 5 - steps / 9);
+  store.saveRightAnswers('a', 2, { share: 0.5, fromStep: 2, toStep: 3 });
+  store.saveRightAnswers('a', 4, null);
   for (const steps of [2, 4, 5, 6]) store.saveCheckpoint('a', steps, manifest(steps));
   store.keepCheckpoint('a', 2, true);
   store.keepCheckpoint('a', 6, true);
@@ -98,7 +100,8 @@ function writeAll(store: Store): unknown[] {
   store.saveSample('a', { committedSteps: 2, prompt: 'Call', text: 'me' });
   const secrets = [store.secret('key', () => 'made'), store.secret('key', () => 'made again')];
   store.forgetSecret('key');
-  return [...secrets, store.secret('key', () => 'a third')];
+  const visits = ['amber-herring', 'amber-herring', 'teal-cod'].map((words) => store.visits('a', words));
+  return [...secrets, store.secret('key', () => 'a third'), ...visits];
 }
 
 /** What every method that reads answers. */
@@ -120,6 +123,12 @@ const readAll = (store: Store): Record<string, unknown> => ({
   committedSteps: [store.committedSteps('a'), store.committedSteps('b')],
   steps: [store.steps('a'), store.steps('a', 3), store.steps('b')],
   evaluations: [...store.evaluations('a')],
+  rightAnswers: [
+    [...store.rightAnswers('a')],
+    store.newestRightAnswers('a'),
+    store.isAsked('a', 4),
+    store.isAsked('a', 5),
+  ],
   newestEvaluations: [...store.newestEvaluations('a', 2)],
   ledger: [store.ledger('a'), store.ledger('b')],
   stepsOf: [store.stepsOf('a', peerId('p0')), store.stepsOf('a', peerId('nobody'))],
@@ -271,7 +280,7 @@ describe.each(Object.keys(ENGINES))('%s', (engine) => {
     const data = await one.open();
     endings.push(() => one.close());
     const versions = [data.store.version()];
-    expect(writeAll(data.store)).toEqual(['made', 'made', 'a third']);
+    expect(writeAll(data.store)).toEqual(['made', 'made', 'a third', 1, 2, 1]);
     versions.push(data.store.version());
     expect(new Set(versions).size).toBe(2);
     await data.store.kept();

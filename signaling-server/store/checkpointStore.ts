@@ -61,12 +61,12 @@ export const checkpointStore = ({ one, many, run, atomically }: Queries) => ({
     many<{ manifest: string }>('SELECT manifest FROM checkpoint UNION ALL SELECT manifest FROM formerCheckpoint').map(
       ({ manifest }) => manifest,
     ),
-  /** The newest ones of so many checkpoints are kept. */
+  /** Those of the initial weights are kept, and of the others the newest ones of so many checkpoints. */
   saveSample: (name: string, { committedSteps, prompt, text }: Sample) =>
     atomically(() => {
       run('INSERT OR REPLACE INTO sample VALUES (?, ?, ?, ?)', name, committedSteps, prompt, text);
       run(
-        'DELETE FROM sample WHERE run = ? AND committedSteps NOT IN (SELECT DISTINCT committedSteps FROM sample WHERE run = ? ORDER BY committedSteps DESC LIMIT ?)',
+        'DELETE FROM sample WHERE run = ? AND committedSteps > 0 AND committedSteps NOT IN (SELECT DISTINCT committedSteps FROM sample WHERE run = ? ORDER BY committedSteps DESC LIMIT ?)',
         ...[name, name, SAMPLED_CHECKPOINTS],
       );
     }),

@@ -176,9 +176,11 @@ export async function storeContent(
     if (!manifest.ok) return refusal(`${path}: ${base === null ? 'init' : 'train.adapter.init'} ${manifest.reason}`);
     const standing = base && (await storeBase(blobs, own, base));
     if (standing?.ok === false) return refusal(`${path}: init ${standing.reason}`);
-    const tokenizer = [...tokens.value.tokenizer, ...(await storedGeneration(file, path, blobs))];
+    const folder = typeof file.init === 'string' ? await folderOf(resolve(dirname(path), file.init)) : null;
+    const tokenizer = [...tokens.value.tokenizer, ...(folder === null ? [] : await storedBeside(folder, blobs))];
+    const licence = folder === null ? [] : await licenceIn(folder);
     const { tensorNames } = base ?? trained;
-    const document: RunDocument = { file: own, ...tokens.value, tokenizer, tensorNames };
+    const document: RunDocument = { file: own, ...tokens.value, tokenizer, tensorNames, licence };
     const whole = standing === null ? document : { ...document, base: standing.value };
     return success({ document: whole, manifest: manifest.value });
   } finally {
@@ -186,14 +188,30 @@ export async function storeContent(
   }
 }
 
-/** What lies beside the first weights and says which tokens end a text. */
-async function storedGeneration({ init }: RunFile, runPath: string, blobs: BlobStore): Promise<StoredFile[]> {
-  if (typeof init !== 'string') return [];
-  const path = resolve(dirname(runPath), init);
-  const folder = (await stat(path)).isDirectory() ? path : dirname(path);
-  const bytes = await readFile(join(folder, GENERATION_CONFIG_FILE)).catch(() => null); // there is none
-  return bytes === null ? [] : [{ name: GENERATION_CONFIG_FILE, hash: await blobs.put(bytes) }];
+const folderOf = async (path: string): Promise<string> => ((await stat(path)).isDirectory() ? path : dirname(path));
+
+/** What lies beside the first weights, for an export: which tokens end a text, and the terms that the weights come under. */
+async function storedBeside(folder: string, blobs: BlobStore): Promise<StoredFile[]> {
+  const files: StoredFile[] = [];
+  for (const name of (await readdir(folder)).toSorted()) {
+    if (name !== GENERATION_CONFIG_FILE && !IS_TERMS.test(name)) continue;
+    const bytes = await readFile(join(folder, name)).catch(() => null); // a folder
+    if (bytes !== null && bytes.length <= LARGEST_TERMS_BYTES)
+      files.push({ name, hash: await blobs.put(new Uint8Array(bytes)) });
+  }
+  return files;
 }
+
+/** What the README.md beside the first weights, a card of the Hub, says of their licence: these lines of its front. */
+async function licenceIn(folder: string): Promise<string[]> {
+  const readme = await readFile(join(folder, 'README.md'), 'utf8').catch(() => ''); // there is none
+  const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(readme)?.[1] ?? '';
+  return front.split(/\r?\n/).filter((line) => /^license(_name|_link)?: [\w"'./:+-]{1,200}$/.test(line));
+}
+
+/** A model's licence and what belongs to it, as the Hub's folders name them. */
+export const IS_TERMS = /^(licen[cs]e|notice|use_policy|copying)/i;
+const LARGEST_TERMS_BYTES = 2 ** 20;
 
 const hashOf = (content: unknown): string => hash('sha256', JSON.stringify(content));
 

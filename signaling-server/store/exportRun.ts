@@ -12,6 +12,7 @@ import type { DataDirectory } from './dataDirectory.ts';
 import { modelCard } from './modelCard.ts';
 import { cardOf } from './runCard.ts';
 import { parseDocument, type RunDocument } from './runDocument.ts';
+import type { Store } from './store.ts';
 
 interface ExportedCheckpoint {
   readonly document: string;
@@ -70,7 +71,8 @@ export async function exportRun(
     const problem = (await stateProblem(blobs, manifest)) ?? (isMerged ? await baseProblem(blobs, document) : null);
     if (problem !== null) return refusal(problem);
     const readme = modelCard({
-      ...{ file, data, step: committed, card: cardOf(store, name) },
+      ...{ file, data, step: committed, card: cardOf(store, name), licence: document.licence },
+      samples: samplesOf(store.samples(name), committed),
       ...{ parameters: parameters(model), positions: model.positions, isMerged },
       // What stands of that step by now is another one's.
       loss: generation === undefined ? (store.steps(name, committed - 1)[0]?.loss ?? null) : null,
@@ -88,6 +90,13 @@ export async function exportRun(
     await letGo();
   }
 }
+
+/** What the initial weights wrote, beside what those after `step` steps do. */
+const samplesOf = (samples: ReturnType<Store['samples']>, step: number) =>
+  samples.flatMap(({ committedSteps, prompt, text: before }) => {
+    const after = samples.find((each) => each.committedSteps === step && each.prompt === prompt);
+    return committedSteps === 0 && step > 0 && after !== undefined ? [{ prompt, before, after: after.text }] : [];
+  });
 
 /** A run's weights as they are exported: all of them, those of an adapter, or the two merged. */
 function writtenOf(

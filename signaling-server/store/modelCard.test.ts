@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import type { RunFile } from '../../swarm/run/runFile.ts';
 import { modelCard } from './modelCard.ts';
 
+const NONE = { licence: [], samples: [] };
+
 const file = {
   name: 'whale',
   model: {},
@@ -20,6 +22,7 @@ test('a model card says what was trained, how far, and how well; nobody’s word
     loss: 2.05,
     heldOutLoss: null,
     card: null,
+    ...NONE,
   });
   expect(bare).toContain('- Steps: 200 of 300, 153,600 tokens of text in all');
   expect(bare).toContain('- Loss, in nats a token: 2.050 on the text it learns from\n');
@@ -41,6 +44,7 @@ test('a model card says what was trained, how far, and how well; nobody’s word
     loss: null,
     heldOutLoss: 2,
     card,
+    ...NONE,
   });
   expect(said).toContain('\nFor \\# fun \\<b\\>\n');
   expect(said).toContain('\n- By: class \\*7b\\*\n');
@@ -60,6 +64,7 @@ test('its example asks for no more tokens than the model has positions beside th
       loss: null,
       heldOutLoss: null,
       card: null,
+      ...NONE,
     });
     return [...(/tokenizer\("(.*?)".*max_new_tokens=(\d+)/s.exec(card) ?? [])].slice(1);
   };
@@ -82,6 +87,7 @@ test('where the config says halves its example asks for the float32 that the wei
       loss: null,
       heldOutLoss: null,
       card: null,
+      ...NONE,
     };
     return /from_pretrained\((.*)\)/.exec(modelCard(facts))?.[1];
   };
@@ -89,4 +95,21 @@ test('where the config says halves its example asks for the float32 that the wei
   for (const config of [{ torch_dtype: 'bfloat16' }, { dtype: 'float16' }])
     expect(loads(config)).toBe('".", torch_dtype="float32"');
   for (const config of [{}, { torch_dtype: 'float32' }, { dtype: null }]) expect(loads(config)).toBe('"."');
+});
+
+test('what was tuned from somebody’s weights stands under their terms, named as these want it', () => {
+  const bare = { data: text, step: 300, parameters: 1, positions: 32, loss: null, heldOutLoss: null, card: null };
+  const of = (licence: readonly string[], model: object): string => {
+    const facts = { ...bare, file: { ...file, model, init: 'weights' } as RunFile, licence };
+    return modelCard({ ...facts, samples: [{ prompt: 'Say *it*', before: 'xx', after: 'it' }] });
+  };
+  const llama = of(['license: llama3.2', 'license_link: LICENSE.txt'], { _name_or_path: 'meta-llama/Llama-3.2-1B' });
+  expect(llama).toContain('base_model: meta-llama/Llama-3.2-1B\nlicense: llama3.2\nlicense_link: LICENSE.txt\n---\n');
+  expect(llama).toContain('\n# Llama-whale\n');
+  expect(llama).toContain('; of the weights that it began with: llama3.2\n- Built with Llama\n');
+  expect(llama).toContain('After “Say \\*it\\*” it writes, before the training and after it:\n\n- xx\n- it\n');
+  const other = of([], {});
+  expect(other).toContain('\n# whale\n');
+  expect(other).toContain('- Licence: not said by who trained it\n');
+  expect(of(['license: gemma'], {})).toContain('subject to the Gemma Terms of Use');
 });

@@ -17,6 +17,10 @@ interface CardFacts {
   readonly loss: number | null;
   readonly heldOutLoss: number | null;
   readonly card: RunCard | null;
+  /** `RunDocument.licence`. */
+  readonly licence: readonly string[];
+  /** What the initial weights and these ones write after the same prompts. */
+  readonly samples: readonly { readonly prompt: string; readonly before: string; readonly after: string }[];
 }
 
 const EXAMPLE_TOKENS = 80;
@@ -36,7 +40,7 @@ const plain = (text: string): string =>
 
 export function modelCard(facts: CardFacts): string {
   const { file, data: list, step, parameters, loss, heldOutLoss, card } = facts;
-  const { name, train, data } = file;
+  const { train, data } = file;
   const tokens = Math.round(step * stepTargets(list, train));
   const own = card ?? EMPTY_CARD;
   const losses = [
@@ -45,7 +49,7 @@ export function modelCard(facts: CardFacts): string {
   ];
   return [
     ...frontOf(facts),
-    `# ${plain(name)}`,
+    `# ${plain(titleOf(facts))}`,
     '',
     ...(own.purpose === '' ? [] : [plain(own.purpose), '']),
     `${isAdapter(facts) ? 'An adapter of a language model' : 'A language model'} with ${parameters.toLocaleString('en')} parameters, trained with Shoal on GPUs that people lent in their browsers.`,
@@ -57,10 +61,11 @@ export function modelCard(facts: CardFacts): string {
       : [`- Loss, in nats a ${train.beta === undefined ? 'token' : 'preference pair'}: ${losses.join(', ')}`]),
     ...(own.by === '' ? [] : [`- By: ${plain(own.by)}`]),
     `- Text: ${own.text === '' ? `${data.files.length} ${data.files.length === 1 ? 'file' : 'files'}` : plain(own.text)}, read as ${data.tokenizer === 'bytes' ? 'bytes' : 'the tokens of tokenizer.json'}`,
-    `- Licence: ${own.licence === '' ? 'not said by who trained it' : plain(own.licence)}`,
+    ...termsOf(facts),
     ...(own.link === '' ? [] : [`- More: <${own.link.replaceAll(/[<>\s]/g, '')}>`]),
     '',
     ...usage(facts),
+    ...samplesOf(facts),
     'It is small, and it makes things up. Nobody has tested it for anything but its loss.',
     '',
   ].join('\n');
@@ -87,15 +92,53 @@ const HUB_NAME = /^[\w.-]+\/[\w.-]+$/;
 
 function frontOf(facts: CardFacts): string[] {
   const { file } = facts;
-  const base = file.train.adapter === undefined ? null : baseName(file);
+  const base = typeof file.init === 'string' ? baseName(file) : null;
   return [
     '---',
     `library_name: ${isAdapter(facts) ? 'peft' : 'transformers'}`,
     'pipeline_tag: text-generation',
     ...(base !== null && HUB_NAME.test(base) ? [`base_model: ${base}`] : []),
+    ...facts.licence,
     '---',
     '',
   ];
+}
+
+const isUnder = ({ licence }: CardFacts, family: string): boolean =>
+  licence.some((line) => line.toLowerCase().includes(family));
+
+/** Llama's terms want its name first. */
+const titleOf = (facts: CardFacts): string =>
+  isUnder(facts, 'llama') && !/^llama/i.test(facts.file.name) ? `Llama-${facts.file.name}` : facts.file.name;
+
+/** Those of whoever trained it, and those of the weights that it began with. */
+function termsOf(facts: CardFacts): string[] {
+  const { card, licence } = facts;
+  const own = card?.licence ?? '';
+  const [base = null] = licence.map((line) => line.replace(/^license(_name|_link)?: /, ''));
+  return [
+    `- Licence: ${own === '' ? 'not said by who trained it' : plain(own)}${base === null ? '' : `; of the weights that it began with: ${plain(base)}`}`,
+    ...(isUnder(facts, 'llama') ? ['- Built with Llama'] : []),
+    ...(isUnder(facts, 'gemma')
+      ? ['- Gemma is provided under and subject to the Gemma Terms of Use found at <https://ai.google.dev/gemma/terms>']
+      : []),
+  ];
+}
+
+const MOST_SAMPLES = 3;
+const SAMPLE_LETTERS = 300;
+
+function samplesOf({ samples }: CardFacts): string[] {
+  const cut = (text: string): string => plain([...text].slice(0, SAMPLE_LETTERS).join(''));
+  return samples
+    .slice(0, MOST_SAMPLES)
+    .flatMap(({ prompt, before, after }) => [
+      `After “${cut(prompt)}” it writes, before the training and after it:`,
+      '',
+      `- ${cut(before)}`,
+      `- ${cut(after)}`,
+      '',
+    ]);
 }
 
 /** What the adapter is of, and how it is added. */

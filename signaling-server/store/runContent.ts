@@ -5,7 +5,7 @@ import type { TableContent } from './content.ts';
 import type { Row } from './queries.ts';
 import { documentHashes, storedDocument } from './runDocument.ts';
 import { BESIDE_SETTING, isSettingOfRun } from './settingStore.ts';
-import { ADDRESS_SECRET, RESUME_SECRET, type Store } from './store.ts';
+import { ADDRESS_SECRET, NAME_SECRET, RESUME_SECRET, type Store } from './store.ts';
 
 const rowsOf = (content: readonly TableContent[], name: string): readonly Row[] =>
   content.find((table) => table.name === name)?.rows ?? [];
@@ -23,7 +23,8 @@ export function contentOfRun(content: readonly TableContent[], run: string): Tab
   const isWanted = (table: string, row: Row): boolean => {
     if (table === 'member') return members.has(row.id ?? null);
     return (
-      isOfRun(table, row, run) || (table === 'setting' && [ADDRESS_SECRET, RESUME_SECRET].includes(String(row.key)))
+      isOfRun(table, row, run) ||
+      (table === 'setting' && [ADDRESS_SECRET, NAME_SECRET, RESUME_SECRET].includes(String(row.key)))
     );
   };
   return content.map(({ name, rows }) => ({ name, rows: rows.filter((row) => isWanted(name, row)) }));

@@ -18,16 +18,21 @@ export interface RunDocument {
   readonly file: RunFile;
   readonly data: TokenList;
   readonly evaluation: TokenList | null;
-  /** The tokenizer's files, none where a token is a byte, and the generation config beside the first weights, among the blobs. */
+  /** What the model is asked at each evaluation (`KnownAnswer` in texts/tokens.ts), among the blobs. */
+  readonly answers?: BlobHash;
+  /** The tokenizer's files, none where a token is a byte, and the generation config and terms beside the first weights, among the blobs. */
   readonly tokenizer: readonly StoredFile[];
   /** Names of the init file by the model's names, for the export; null: the model's (Hugging Face's) own. */
   readonly tensorNames: TensorNames | null;
   /** The weights that stand beside an adapter, whose tensors `tensorNames` then names; absent: every weight is trained. */
   readonly base?: readonly BaseBlock[];
+  /** Lines of the card of the first weights, `license: …`. */
+  readonly licence: readonly string[];
 }
 
 /** The store's own words: written by `JSON.stringify` of the same type, migrated with the schema. */
-export const parseDocument = (text: string): RunDocument => ({ tokenizer: [], ...JSON.parse(text) }) as RunDocument;
+export const parseDocument = (text: string): RunDocument =>
+  ({ tokenizer: [], licence: [], ...JSON.parse(text) }) as RunDocument;
 
 /** The document of a run that the store has. */
 export function storedDocument(store: Store, name: string): RunDocument {
@@ -39,10 +44,11 @@ export function storedDocument(store: Store, name: string): RunDocument {
 const listHashes = ({ shards, counted }: TokenList): readonly BlobHash[] =>
   counted === undefined ? shards : [...shards, counted];
 
-/** The blobs of its tokens, its tokenizer and its base. */
-export const documentHashes = ({ data, evaluation, tokenizer, base = [] }: RunDocument): BlobHash[] => [
+/** The blobs of its tokens, its questions, its tokenizer and its base. */
+export const documentHashes = ({ data, evaluation, answers, tokenizer, base = [] }: RunDocument): BlobHash[] => [
   ...listHashes(data),
   ...(evaluation === null ? [] : listHashes(evaluation)),
+  ...(answers === undefined ? [] : [answers]),
   ...tokenizer.map(({ hash }) => hash),
   ...base.flatMap(({ pieces }) => pieces),
 ];

@@ -205,6 +205,18 @@ export const MIGRATIONS: readonly string[] = [
     isNew INTEGER NOT NULL
   ) STRICT;
   `,
+  // 16 to 17: which share of its questions a model answered right, and after which steps its weights were; null: nobody could be asked
+  `
+  CREATE TABLE rightAnswers (
+    run TEXT NOT NULL REFERENCES run(name),
+    -- of the evaluation
+    committedSteps INTEGER NOT NULL,
+    share REAL,
+    fromStep INTEGER,
+    toStep INTEGER,
+    PRIMARY KEY (run, committedSteps)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -12,7 +12,10 @@ const OF_RUN = ['alertLimits', 'card', 'note'] as const;
  */
 type Setting = 'webhook' | 'toldAlerts' | 'sessions' | 'invite' | 'apiKeys' | `${(typeof OF_RUN)[number]} ${string}`;
 
-export const isSettingOfRun = (key: unknown, run: string): boolean => OF_RUN.some((kind) => key === `${kind} ${run}`);
+const VISITS = 'visits';
+
+export const isSettingOfRun = (key: unknown, run: string): boolean =>
+  OF_RUN.some((kind) => key === `${kind} ${run}`) || `${key}`.startsWith(`${VISITS} ${run} `);
 
 const QUEUE = 'queue';
 /** In a site: which runs train beside its first one. */
@@ -56,6 +59,13 @@ export const settingStore = ({ one, many, run }: Queries) => {
       const made = create();
       set(key, made);
       return made;
+    },
+    /** How often donors with these words for a name came to the run, this time included. */
+    visits: (name: string, words: string) => {
+      const key = `${VISITS} ${name} ${words}`;
+      const visits = Number(value(key) ?? 0) + 1;
+      set(key, `${visits}`);
+      return visits;
     },
     /** Another one is made when it is asked for. */
     forgetSecret: (key: string) => run('DELETE FROM setting WHERE key = ?', key),

@@ -102,7 +102,7 @@ const commits = (queries: Queries) => {
         );
         run('UPDATE run SET generation = generation + 1, metSteps = min(metSteps, ?) WHERE name = ?', toStep, name);
         undoSteps(queries, name, 'step >= ?', toStep);
-        for (const table of ['evaluation', 'checkpoint', 'sample'])
+        for (const table of ['evaluation', 'rightAnswers', 'checkpoint', 'sample'])
           run(`DELETE FROM ${table} WHERE run = ? AND committedSteps > ?`, name, toStep);
       }),
   };
@@ -162,6 +162,36 @@ const evaluations = ({ many, run }: Queries) => {
   };
 };
 
+/** What came of the questions of an evaluation. */
+export interface RightAnswers {
+  /** Of the answers, those that are letter by letter what was expected. */
+  readonly share: number;
+  /** The fewest and the most steps after which weights were that answered. */
+  readonly fromStep: number;
+  readonly toStep: number;
+}
+
+const ANSWERED = 'SELECT committedSteps, share, fromStep, toStep FROM rightAnswers WHERE run = ? AND share IS NOT NULL';
+
+const rightAnswers = ({ one, many, run }: Queries) => ({
+  /** `answers` null: nobody could be asked. */
+  saveRightAnswers: (name: string, committedSteps: number, answers: RightAnswers | null) => {
+    const { share = null, fromStep = null, toStep = null } = answers ?? {};
+    run('INSERT OR REPLACE INTO rightAnswers VALUES (?, ?, ?, ?, ?)', name, committedSteps, share, fromStep, toStep);
+  },
+  /** Whether it is over that the questions of this evaluation were asked. */
+  isAsked: (name: string, committedSteps: number) =>
+    one('SELECT 1 FROM rightAnswers WHERE run = ? AND committedSteps = ?', name, committedSteps) !== null,
+  /** By the committed steps of the evaluations, in order. */
+  rightAnswers: (name: string) =>
+    new Map(
+      many<RightAnswers & { committedSteps: number }>(`${ANSWERED} ORDER BY committedSteps`, name).map(
+        ({ committedSteps, ...answers }): [number, RightAnswers] => [committedSteps, answers],
+      ),
+    ),
+  newestRightAnswers: (name: string) => one<RightAnswers>(`${ANSWERED} ORDER BY committedSteps DESC LIMIT 1`, name),
+});
+
 const credit = ({ one, many, run, atomically }: Queries) => ({
   /** This donor earned nothing. */
   voidCredit: (name: string, donor: PeerId) =>
@@ -204,6 +234,7 @@ export const stepStore = (queries: Queries) => ({
   ...commits(queries),
   ...records(queries),
   ...evaluations(queries),
+  ...rightAnswers(queries),
   ...credit(queries),
   ...epochs(queries),
 });

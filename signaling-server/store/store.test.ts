@@ -13,6 +13,7 @@ import { STORE_FILE } from './copies.ts';
 import { lockDataDirectory } from './dataLock.ts';
 import { openStore } from './openStore.ts';
 import { MIGRATIONS, SCHEMA_VERSION } from './schema.ts';
+import type { RightAnswers } from './stepStore.ts';
 import { migrate, prepareConnection, type Store } from './store.ts';
 
 let directory: string;
@@ -84,8 +85,11 @@ describe('store', () => {
     for (const step of [0, 1, 2, 3]) store.commitStep('a', commit(step), [{ peer: peerId('p'), tokens: 1 }]);
     store.saveEvaluation('a', 2, 4);
     store.saveEvaluation('a', 3, 3);
+    for (const steps of [2, 3]) store.saveRightAnswers('a', steps, { share: steps / 4, fromStep: steps, toStep: 3 });
     store.saveCheckpoint('a', 2, 'two');
     store.rollBack('a', 2);
+    expect([...store.rightAnswers('a')]).toEqual([[2, { share: 0.5, fromStep: 2, toStep: 3 }]]);
+    expect([2, 3].map((steps) => store.isAsked('a', steps))).toEqual([true, false]);
     expect(store.steps('a').map(({ step }) => step)).toEqual([0, 1]);
     expect([...store.evaluations('a').keys()]).toEqual([2]);
     expect(store.ledger('a')).toEqual([{ peer: 'p', tokens: 2 }]);
@@ -294,6 +298,7 @@ describe('metrics file', () => {
   it('has every committed step once, whatever happened', () => {
     let records = [commit(0), commit(1)];
     const evaluations = new Map<number, number>();
+    const answers = new Map<number, RightAnswers>();
     const path = join(directory, 'metrics.jsonl');
     const stepsInFile = () =>
       readFileSync(path, 'utf8')
@@ -304,6 +309,7 @@ describe('metrics file', () => {
       train: { steps: 4 },
       steps: (from) => records.filter(({ step }) => step >= from),
       evaluations: () => evaluations,
+      rightAnswers: () => answers,
       isEvaluationDue: (committedSteps) => committedSteps === 3,
     });
     expect(stepsInFile()).toEqual([commit(0), commit(1)]);
@@ -314,6 +320,10 @@ describe('metrics file', () => {
     evaluations.set(3, 4.25);
     metrics.append();
     expect(stepsInFile()).toEqual([commit(0), commit(1), { ...commit(2), evaluationLoss: 4.25 }]);
+    answers.set(3, { share: 0.5, fromStep: 3, toStep: 4 });
+    metrics.rewrite(); // its answers come later
+    const right = { answersRight: 0.5, answersFromStep: 3, answersToStep: 4 };
+    expect(stepsInFile().at(-1)).toEqual({ ...commit(2), evaluationLoss: 4.25, ...right });
 
     records = [commit(0)];
     evaluations.clear();
@@ -338,6 +348,7 @@ describe('metrics file', () => {
       train: { steps: 6, islands: islandsOf(2, 2) },
       steps: (from) => records.slice(from),
       evaluations: () => evaluations,
+      rightAnswers: () => new Map([[4, { share: 0.25, fromStep: 4, toStep: 5 }]]),
       isEvaluationDue: (committedSteps) => committedSteps % 4 === 0,
     });
     expect(lines()).toEqual([]);
@@ -347,11 +358,12 @@ describe('metrics file', () => {
     evaluations.set(4, 4.25);
     metrics.append();
     // Committed in the order 0, 2, 1, 3.
+    const right = { answersRight: 0.25, answersFromStep: 4, answersToStep: 5 };
     const round = [
       { ...commit(0), loss: 0, island: 0, round: 0, innerStep: 0 },
       { ...commit(1), loss: 2, island: 1, round: 0, innerStep: 0 },
       { ...commit(2), loss: 1, island: 0, round: 0, innerStep: 1 },
-      { ...commit(3), loss: 3, island: 1, round: 0, innerStep: 1, evaluationLoss: 4.25 },
+      { ...commit(3), loss: 3, island: 1, round: 0, innerStep: 1, evaluationLoss: 4.25, ...right },
     ];
     expect(lines()).toEqual(round);
     records.push({ ...commit(4), loss: 4 });

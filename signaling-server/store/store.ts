@@ -82,6 +82,8 @@ export function migrate(database: DatabaseSyncInstance, newest = MIGRATIONS.leng
   });
 }
 
+/** From which the words of donors' names are drawn. */
+export const NAME_SECRET = 'nameKey';
 /** By which a tab proves which donor it was: a secret. */
 export const RESUME_SECRET = 'resumeKey';
 /** By which addresses are known again, and nobody reads them. */

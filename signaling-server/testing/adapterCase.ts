@@ -96,7 +96,8 @@ function blocksFrom(blocks: readonly Block[], tensors: ReadonlyMap<string, Float
   );
 }
 
-async function windowsOf(run: RunFile, path: string, { vocabulary }: Model): Promise<AdapterCase['windows']> {
+/** Of each step. */
+export async function windowsOf(run: RunFile, path: string, { vocabulary }: Model): Promise<AdapterCase['windows']> {
   const folder = await mkdtemp(join(tmpdir(), 'shoal-adapter-'));
   const blobs = await openBlobs(folder);
   const tokens = await prepareTokens(run, path, blobs, { date: new Date(0) });

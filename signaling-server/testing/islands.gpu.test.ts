@@ -5,7 +5,6 @@ import { at, invariant, type PeerId, peerId, type Range } from '../../swarm/base
 import { turnAt } from '../../swarm/islands/rounds.ts';
 import { hostBytes } from '../../swarm/memory/memory.ts';
 import { block, type Model } from '../../swarm/model/model.ts';
-import { withStateWire } from '../../swarm/plan/codedState.ts';
 import { type BlockState, keepersOf, type Plan } from '../../swarm/plan/plan.ts';
 import { stateKinds } from '../../swarm/plan/stateKinds.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
@@ -67,7 +66,7 @@ describe('islands by turns', () => {
   test("[WI34] with state as int8: each turn begins with its island's own values, near the golden curve", async () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('islands-f32');
-    const plan = withStateWire(planWithReplicas(golden.model, golden.run.train.globalBatchSize), { stateWire: 'int8' });
+    const plan = { ...planWithReplicas(golden.model, golden.run.train.globalBatchSize), stateWire: 'int8' } as const;
     const losses = await trained(golden, plan, golden.run.train.steps);
     for (const [number, { loss }] of golden.expected.entries())
       expect(Math.abs((losses.get(number)?.loss ?? Number.NaN) / loss - 1), `loss of ${number}`).toBeLessThan(1e-3);

@@ -80,6 +80,8 @@ interface ScriptedOptions {
   readonly lie?: (message: PeerMessage) => PeerMessage | null;
   /** False: it never uploads of itself. */
   readonly uploads?: boolean;
+  /** Values after so many steps, in place of initial ones that have moved a little. */
+  readonly values?: (step: number, block: BlockName) => Float32Array;
   /** What it uploads in place of a shard's floats. */
   readonly forge?: (shard: Float32Array<ArrayBuffer>) => Float32Array<ArrayBuffer>;
 }
@@ -393,9 +395,14 @@ export class ScriptedDonor {
 
   /** Values, and moments that are zero. */
   stateOf(step: number, block: BlockName, [from, to]: Range): Float32Array<ArrayBuffer> {
+    const state = new Float32Array(3 * (to - from));
+    const { values } = this.#options;
+    if (values) {
+      state.set(values(step, block).subarray(from, to));
+      return state;
+    }
     const model = modelFromConfig(this.welcome.run.model);
     invariant(model.ok, 'the run has a model');
-    const state = new Float32Array(3 * (to - from));
     state.set(initialReader(model.value, SEED)(block, from, to).map((value) => value + step * MOVED_A_STEP));
     return state;
   }

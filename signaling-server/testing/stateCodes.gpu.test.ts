@@ -4,7 +4,6 @@ import { dawnDevice } from '../../shaders/testing/dawn.ts';
 import { arrayOf, at, got, invariant, peerId } from '../../swarm/base.ts';
 import { hostBytes, predictedBytes } from '../../swarm/memory/memory.ts';
 import type { Model } from '../../swarm/model/model.ts';
-import { withStateWire } from '../../swarm/plan/codedState.ts';
 import { keepersOf, type Plan } from '../../swarm/plan/plan.ts';
 import { STATE_KINDS } from '../../swarm/plan/stateKinds.ts';
 import { equalSplit } from '../../swarm/planner/equalSplit.ts';
@@ -81,7 +80,7 @@ describe('state as int8', () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('gpt2-tiny');
     const exact = planOf(golden.model);
-    const plan = withStateWire(exact, INT8);
+    const plan = { ...exact, ...INT8 };
     const { swarm, done, stateBytes } = await trained(golden, plan, steps);
     const asFloats = stepTraffic(golden.model, exact, { sequence: golden.run.train.sequenceLength, wire: 'f32' });
     expect(stateBytes / (asFloats.slice + asFloats.values)).toBeLessThan(0.3);
@@ -119,7 +118,7 @@ describe('state as int8', () => {
     const names = ['a', 'b', 'c', 'd'].map(peerId);
     const split = equalSplit(golden.model, 8, names, { stages: 2, microBatches: 4 });
     const stages = split.stages.map((stage, place) => (place === 0 ? { ...stage, gathered: 1 as const } : stage));
-    const { swarm, done } = await trained(golden, withStateWire({ ...split, stages }, INT8), 4);
+    const { swarm, done } = await trained(golden, { ...split, stages, ...INT8 }, 4);
     expect(farthest(done, golden)).toBeLessThan(1e-2);
     swarm.close();
     await golden.weights.close();
@@ -129,7 +128,7 @@ describe('state as int8', () => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
     const golden = await openGoldenCase('gpt2-tiny');
     const { model, run } = golden;
-    const plan = withStateWire(lanes(model), INT8);
+    const plan = { ...lanes(model), ...INT8 };
     const initial = new Map<string, Float32Array>();
     for (const { name, elements } of model.blocks)
       initial.set(name, await golden.readState(name, 'value', [0, elements]));

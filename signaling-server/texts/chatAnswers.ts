@@ -16,6 +16,8 @@ interface RenderedChat {
   readonly text: string;
   /** Code points of the text. */
   readonly answers: readonly Range[];
+  /** The last one, as the line has it; empty: there is none. */
+  readonly answer: string;
 }
 
 const MESSAGE = z
@@ -74,7 +76,12 @@ export function renderedChat(line: string, template: ChatTemplate, date: Date): 
       const longer = withContent(at(messages, index), `${content ?? ''}${otherLetter(content ?? '')}`);
       return [[startOf(text, begun), text.length - sharedEnd(text, rendered(messages.with(index, longer)))]];
     });
-    return success({ text, answers: answers.map(([from, to]) => [codePoints(text, from), codePoints(text, to)]) });
+    const last = chat.value.findLast(({ role }) => role === 'assistant');
+    return success({
+      text,
+      answer: last?.content ?? '',
+      answers: answers.map(([from, to]) => [codePoints(text, from), codePoints(text, to)]),
+    });
   } catch (error) {
     if (error instanceof Unrendered) return refusal(error.message);
     throw error;

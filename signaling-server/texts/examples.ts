@@ -26,6 +26,8 @@ interface EncodedText extends Omit<Example, 'rejected'> {
 
 export interface LineExample extends EncodedText {
   readonly line: number;
+  /** The answer that a model is to give, as the line has it: a chat's last one, of a pair the chosen one. */
+  readonly answer: string;
   /** Of a preference pair. */
   readonly rejected?: EncodedText;
 }
@@ -34,11 +36,10 @@ export interface LineExample extends EncodedText {
 export type ReadsExamples = (path: string, progress: (share: number) => void) => AsyncGenerator<LineExample>;
 
 /** A line whose texts are still to be encoded, apart. */
-interface OpenExample {
-  readonly text: string;
+interface OpenExample extends Pick<LineExample, 'text' | 'answer'> {
   readonly parts: readonly string[];
   /** A refusal goes on from the line's number. */
-  made(parts: readonly PlacedTokens[]): Result<Omit<LineExample, 'line' | 'text'>>;
+  made(parts: readonly PlacedTokens[]): Result<Omit<LineExample, 'line' | 'text' | 'answer'>>;
 }
 
 type OpensLine = (line: string) => Result<OpenExample>;
@@ -46,16 +47,25 @@ type OpensLine = (line: string) => Result<OpenExample>;
 /** What lines are encoded together. */
 const BATCH_CHARACTERS = 262_144;
 
-/** Of a run whose data are examples. `date`: of the run, for a chat template that asks. The tokenizer's path: null, a token is a byte. */
+interface ReadBy {
+  readonly tokenizer: TextTokenizer;
+  /** Of the tokenizer; null: a token is a byte. */
+  readonly path: string | null;
+  /** Of the run, for a chat template that asks. */
+  readonly date: Date;
+}
+
+/** `format`: of the lines. */
 export async function openExamples(
   run: RunFile,
   runPath: string,
-  { tokenizer, path, date }: { readonly tokenizer: TextTokenizer; readonly path: string | null; readonly date: Date },
+  { tokenizer, path, date }: ReadBy,
+  format: 'chat' | keyof typeof LINES,
 ): Promise<Result<ReadsExamples>> {
   const opens =
-    run.data.format === 'chat'
+    format === 'chat'
       ? await chatLines(run, runPath, path, date)
-      : await answerLines(run, runPath, tokenizer, path);
+      : await answerLines(run, runPath, format, tokenizer, path);
   if (!opens.ok) return opens;
   const { vocabulary } = modelOf(run);
   return success(async function* examples(file, progress) {
@@ -64,12 +74,12 @@ export async function openExamples(
       const open = openedLines(lines, opens.value);
       const encoded = await tokenizer.encodeAll(open.examples.flatMap(({ parts }) => parts));
       let next = 0;
-      for (const { line, text, parts, made } of open.examples) {
+      for (const { line, text, answer, parts, made } of open.examples) {
         const own = encoded.slice(next, next + parts.length);
         next += parts.length;
         const example = made(own.map((one) => whole(one, line, vocabulary)));
         if (!example.ok) throw lineFault(line, example.reason);
-        yield { line, text, ...example.value };
+        yield { line, text, answer, ...example.value };
       }
       if (open.fault !== null) throw open.fault;
     }
@@ -126,7 +136,13 @@ const PAIR = z
     { error: expecting('an object with prompt, chosen and rejected') },
   )
   .transform(({ prompt, chosen, rejected }) => ({ prompt, answers: { chosen, rejected } }));
-const LINES = { completion: COMPLETION, preference: PAIR } as const;
+const SOMETHING = 'a text with something in it';
+const something = z.string({ error: expecting(SOMETHING) }).regex(/\S/, { error: expecting(SOMETHING) });
+/** Of what a model is asked, and not trained on. */
+const QUESTION = z
+  .looseObject({ prompt: something, answer: something }, { error: expecting('an object with prompt and answer') })
+  .transform(({ prompt, answer }) => ({ prompt, answers: { answer: answer.trim() } }));
+const LINES = { completion: COMPLETION, preference: PAIR, question: QUESTION } as const;
 const HALF_CHARACTER = /\p{Surrogate}/u;
 
 interface Answers {
@@ -161,6 +177,7 @@ export function lineProblem(format: 'completion' | 'chat', line: string): string
 async function answerLines(
   run: RunFile,
   runPath: string,
+  format: keyof typeof LINES,
   tokenizer: TextTokenizer,
   path: string | null,
 ): Promise<Result<OpensLine>> {
@@ -170,7 +187,7 @@ async function answerLines(
   if (!end.ok) return refusal(`${runPath}: data.tokenizer ${path}: ${end.reason}`);
   const begin = await tokenizer.beginning();
   return success((line) => {
-    const parsed = answersIn(line, run.data.format === 'preference' ? 'preference' : 'completion');
+    const parsed = answersIn(line, format);
     if (!parsed.ok) return parsed;
     const { prompt, answers } = parsed.value;
     const [text, other] = answers.map((answer) => prompt + answer);
@@ -178,7 +195,7 @@ async function answerLines(
       const answered = (part: number) => completed(at(parts, 0), at(parts, part), begin, end.value);
       return success({ ...answered(1), ...(other !== undefined && { rejected: { text: other, ...answered(2) } }) });
     };
-    return success({ text: text ?? prompt, parts: [prompt, ...answers], made });
+    return success({ text: text ?? prompt, answer: answers[0] ?? '', parts: [prompt, ...answers], made });
   });
 }
 
@@ -218,13 +235,13 @@ async function chatLines(run: RunFile, runPath: string, path: string | null, dat
   return success((line) => {
     const chat = renderedChat(line, template, date);
     if (!chat.ok) return chat;
-    const { text, answers } = chat.value;
+    const { text, answers, answer } = chat.value;
     const made: OpenExample['made'] = ([tokens]) => {
       const { ids, places } = tokens ?? { ids: new Int32Array(), places: new Int32Array() };
       const counted = countedPlaces(...answers.map((answer) => tokensOf(answer, places)));
       return counted.length > 0 ? success({ ids, places, counted }) : refusal(NO_ANSWER);
     };
-    return success({ text, parts: [text], made });
+    return success({ text, answer, parts: [text], made });
   });
 }
 

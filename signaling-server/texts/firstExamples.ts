@@ -5,7 +5,7 @@ import type { LineExample, ReadsExamples } from './examples.ts';
 import { readFiles, type TokenJob, textIds, tooLittle, withTokenizer } from './tokens.ts';
 
 /** `file`: as the run file has it. */
-export interface FirstExample extends Omit<LineExample, 'line' | 'places'> {
+export interface FirstExample extends Omit<LineExample, 'line' | 'places' | 'answer'> {
   readonly file: string;
   /** Null: a window of text. */
   readonly line: number | null;

@@ -28,6 +28,7 @@ export async function hashSources(run: RunFile, runPath: string, progress: FileP
     (await textFiles(run, runPath)).map(({ path }) => path),
     init?.value.parts ?? [],
     ...(adapter === null ? [] : [adapter.value.weights.parts]),
+    ...(run.evaluation?.answers === undefined ? [] : [[inFolder(run.evaluation.answers)]]),
   ];
   const hashes: string[] = [];
   for (const paths of lists) {

@@ -21,7 +21,7 @@ import { fileBytes, readFault } from '../files/namedFile.ts';
 import { CHAT_TEMPLATE_FILE } from './chatText.ts';
 import { openExamples, type ReadsExamples } from './examples.ts';
 import { windowPacker } from './exampleWindows.ts';
-import { DataFault } from './jsonLines.ts';
+import { DataFault, lineFault } from './jsonLines.ts';
 import { BYTES, NoTokenError, openTokenizer, type TextTokenizer, TokenizerFault, tokenizerFiles } from './tokenizer.ts';
 import { tokenStream, UncuttableTextError } from './tokenStream.ts';
 
@@ -38,6 +38,8 @@ export interface StoredFile {
 interface RunTokens {
   readonly data: TokenList;
   readonly evaluation: TokenList | null;
+  /** What the model is asked at each evaluation; absent: nothing. */
+  readonly answers?: BlobHash;
   /** The tokenizer's files, for the export; none where a token is a byte. */
   readonly tokenizer: readonly StoredFile[];
 }
@@ -54,6 +56,8 @@ export interface TokenJob {
   readonly path: string | null;
   /** Null: of texts. */
   readonly examples: ReadsExamples | null;
+  /** Of `evaluation.answers`; null: nothing is asked. */
+  readonly questions: ReadsExamples | null;
 }
 
 interface PrepareOptions {
@@ -74,8 +78,12 @@ export async function prepareTokens(
     if (!data.ok) return data;
     const evaluation = run.evaluation && (await tokenList(writing, 'evaluation.files', run.evaluation.files));
     if (evaluation?.ok === false) return evaluation;
+    const questions = await questionsOf(job);
+    if (!questions.ok) return questions;
+    const answers = questions.value && (await blobs.put(Buffer.from(JSON.stringify(questions.value))));
     const tokenizer = await storedTokenizer(run, runPath, blobs);
-    return success({ data: data.value, evaluation: evaluation?.value ?? null, tokenizer });
+    const lists = { data: data.value, evaluation: evaluation?.value ?? null };
+    return success({ ...lists, ...(answers !== null && { answers }), tokenizer });
   });
 }
 
@@ -96,10 +104,15 @@ export async function withTokenizer<T>(
       return refusal(
         `${runPath}: data.tokenizer ${path} has ${tokenizer.ids} ids, but model.vocab_size is ${vocabulary}: expected at most as many`,
       );
-    const isText = (run.data.format ?? 'text') === 'text';
-    const examples = isText ? success(null) : await openExamples(run, runPath, { tokenizer, path, date });
+    const { format = 'text' } = run.data;
+    const by = { tokenizer, path, date };
+    const examples = format === 'text' ? success(null) : await openExamples(run, runPath, by, format);
     if (!examples.ok) return examples;
-    return await work({ run, runPath, tokenizer, path, examples: examples.value });
+    const asked = format === 'chat' ? 'chat' : 'question';
+    const isAsked = run.evaluation?.answers !== undefined;
+    const questions = isAsked ? await openExamples(run, runPath, by, asked) : success(null);
+    if (!questions.ok) return questions;
+    return await work({ run, runPath, tokenizer, path, examples: examples.value, questions: questions.value });
   } catch (error) {
     if (error instanceof TokenizerFault) return refusal(`${runPath}: data.tokenizer ${error.message}`);
     throw error;
@@ -157,17 +170,64 @@ export async function readFiles(
   read: (path: string, name: string) => Promise<'enough' | 'more'>,
 ): Promise<Result<null>> {
   for (const [index, name] of files.entries()) {
-    const path = resolve(dirname(runPath), name);
-    const place = `${runPath}: ${field}[${index}]`;
-    try {
-      if ((await read(path, name)) === 'enough') break;
-    } catch (error) {
-      if (error instanceof TokenizerFault) throw error;
-      if (error instanceof DataFault) return refusal(`${place} ${name} ${error.message}`);
-      return refusal(`${place} ${path}: ${readFault(error)}`);
-    }
+    const done = await readNamed(runPath, `${field}[${index}]`, name, (path) => read(path, name));
+    if (!done.ok) return done;
+    if (done.value === 'enough') break;
   }
   return success(null);
+}
+
+/** What is wrong with it is a refusal that names the field and the file. */
+async function readNamed<T>(
+  runPath: string,
+  field: string,
+  name: string,
+  read: (path: string) => Promise<T>,
+): Promise<Result<T>> {
+  const path = resolve(dirname(runPath), name);
+  try {
+    return success(await read(path));
+  } catch (error) {
+    if (error instanceof TokenizerFault) throw error;
+    if (error instanceof DataFault) return refusal(`${runPath}: ${field} ${name} ${error.message}`);
+    return refusal(`${runPath}: ${field} ${path}: ${readFault(error)}`);
+  }
+}
+
+/** Asked at an evaluation: the first so many lines. */
+const MOST_QUESTIONS = 64;
+
+/** One whose answer is known. */
+export interface KnownAnswer {
+  /** What an example of that line has before its answer. */
+  readonly ids: readonly number[];
+  readonly answer: string;
+  /** How many tokens the answer has where it is trained on. */
+  readonly tokens: number;
+}
+
+/** Null: nothing is asked. */
+async function questionsOf({ run, runPath, questions }: TokenJob): Promise<Result<readonly KnownAnswer[] | null>> {
+  const { answers } = run.evaluation ?? {};
+  if (questions === null || answers === undefined) return success(null);
+  const { positions } = modelOf(run);
+  return readNamed(runPath, 'evaluation.answers', answers, async (path) => {
+    const found: KnownAnswer[] = [];
+    for await (const { line, ids, counted, ...example } of questions(path, () => {})) {
+      const answer = example.answer.trim();
+      if (answer === '') throw lineFault(line, 'its last answer has no text');
+      const length = counted[counted.findLastIndex((place, index) => place !== (counted[index - 1] ?? -1) + 1)] ?? 0;
+      if (ids.length > positions)
+        throw lineFault(
+          line,
+          `its prompt and its answer have ${ids.length} tokens together, and the model has ${positions} positions`,
+        );
+      found.push({ ids: [...ids.subarray(0, length)], answer, tokens: ids.length - length });
+      if (found.length === MOST_QUESTIONS) return found;
+    }
+    if (found.length > 0) return found;
+    throw new DataFault('has no line: expected a prompt and its answer at least');
+  });
 }
 
 /** No window can be made of it. `tokens`: of text, all that there are. */

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { invariant, peerId, refusal, success, totalOf } from '../base.ts';
 import { hostBytes } from '../memory/memory.ts';
 import { type Plan, peers, problems } from '../plan/plan.ts';
+import { withStateSent } from '../plan/tokenRows.ts';
 import { equalSplit } from '../planner/equalSplit.ts';
 import { donors, outlineModel } from '../testing/randomPlan.ts';
 import { gatheredPlan, layeredPlan, mainMemoryPlan } from '../testing/statePlans.ts';
@@ -15,7 +16,7 @@ test('the equal split for as many donors as a layer has lanes for, else its refu
   const makePlan = planWished(model, batch, wishes);
   expect(capacityOf(model, wishes)).toBe(8);
   const plan = makePlan(donors(6), new Map());
-  expect(plan).toEqual({ ok: true, value: equalSplit(model, 6, donors(6), wishes) });
+  expect(plan).toEqual({ ok: true, value: withStateSent(model, equalSplit(model, 6, donors(6), wishes), batch) });
   expect(makePlan(donors(7), new Map())).toMatchObject({
     ok: false,
     reason: expect.stringContaining('not every one of 7'),

@@ -134,9 +134,11 @@ describe('audits', () => {
       .filter(({ peer }) => peer === 'b')
       .at(-1);
     if (last === undefined) throw new Error('b is audited');
-    swarm.trace();
     const { audits } = swarm.run.state;
     expect(audits && undoableFrom(audits, 0.5)).toBe(0); // the first step's audits are under way
+    const before = pending(swarm).filter(({ peer, step }) => peer === 'b' && step < last.step);
+    for (const { audit } of before) over(swarm, audit, { result: 'void', reason: 'its thread ended' });
+    swarm.trace();
     over(swarm, last.audit, DIFFERS);
     // Ten items, of six a step: the one before is undone too.
     expect(swarm.trace().slice(0, 2)).toEqual([
@@ -146,6 +148,16 @@ describe('audits', () => {
     swarm.sendBack(0, { name: 'b', tokens: 0 });
     expect(pending(swarm)).toEqual([]);
     expect(swarm.run.state.donors.map(({ peer }) => String(peer))).toEqual(['a', 'c']);
+  });
+
+  it('[AU7] where older ones of the same donor are under way, it goes back before these', () => {
+    const swarm = oneStep({ steps: 9, audit: { share: 1, isBounded: false } });
+    for (let step = 1; step < 4; step++) for (const name of ['a', 'b', 'c']) report(swarm, name);
+    const own = pending(swarm).filter(({ peer }) => peer === 'b');
+    swarm.trace();
+    over(swarm, own.at(-1)?.audit ?? -1, DIFFERS);
+    expect(swarm.trace()[0]).toBe('convicted b, from step 0');
+    expect(counts(swarm)).toMatchObject({ convicted: 1, undone: 11, void: 0 });
   });
 
   it('[AU7] an audit that agreed leaves less to undo', () => {

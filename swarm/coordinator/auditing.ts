@@ -33,7 +33,7 @@ import { allowedFor, longestUploadMs } from './deadlines.ts';
 import type { CoordinatorEvent } from './events.ts';
 import { boundary, considerInterruption, lose, planOn } from './planInForce.ts';
 import type { CoordinatorState, Training } from './state.ts';
-import { countedOf } from './stepsAhead.ts';
+import { countedOf, turnOf } from './stepsAhead.ts';
 import { change, donorOf, log, refuse, type Transition } from './transition.ts';
 
 /** Of the bytes that steps have moved, so much at most is evidence, where nobody said how much is to be audited. */
@@ -41,6 +41,9 @@ const EVIDENCE_SHARE = 0.1;
 /** What waits for the one processor that checks it. */
 const MOST_PENDING = 64;
 const MOST_PENDING_BYTES = 2 ** 29;
+/** An epoch is one group's, and none comes again: so no two audits under way have the same number, in 32 bits. */
+const AUDITS_OF_EPOCH = 2 ** 12;
+const NUMBERS = 2 ** 32;
 /** Where all evidence is in: a check that takes longer is waited for no more. */
 const CHECK_MS = 600_000;
 
@@ -93,21 +96,23 @@ function ask(transition: Transition, phase: Training, work: AuditedWork): Pendin
   if (digests === null) return 'void';
   const waitingFor = [...new Set(pieces.map(({ from }) => from))];
   const deadline = now + allowedFor('upload', seen) + longestUploadMs(sizeBytes);
-  const audit: PendingAudit = { audit: audits.drawn, step, ...work, sizeBytes, waitingFor, deadline };
+  const audit = (AUDITS_OF_EPOCH * epoch + (audits.drawn % AUDITS_OF_EPOCH)) % NUMBERS;
+  const pending: PendingAudit = { audit, step, ...work, sizeBytes, waitingFor, deadline };
   change(transition, {
     audits: {
       ...audits,
       drawn: audits.drawn + 1,
-      pending: [...audits.pending, audit],
+      pending: [...audits.pending, pending],
       evidenceBytes: audits.evidenceBytes + sizeBytes,
     },
   });
   const losses = reports.find(({ peer }) => peer === work.peer)?.report.losses ?? [];
   transition.effects.push({
-    ...{ type: 'audit', audit: audit.audit, epoch, step, ...work, digests, losses },
+    ...{ type: 'audit', audit, epoch, step, ...work, digests, losses },
     ...{ isMeasured: donorOf(transition, work.peer)?.adapter.software === true, counted: countedOf(state, step) },
+    number: turnOf(state, step).number,
   });
-  return audit;
+  return pending;
 }
 
 function hasRoom(
@@ -116,9 +121,14 @@ function hasRoom(
   sizeBytes: number,
 ) {
   const waiting = totalOf(pending, (one) => one.sizeBytes);
-  if (pending.length >= MOST_PENDING || waiting + sizeBytes > MOST_PENDING_BYTES) return false;
+  const part = partOfRun(config);
+  if (pending.length >= part * MOST_PENDING || waiting + sizeBytes > part * MOST_PENDING_BYTES) return false;
   return config.audit?.isBounded !== true || asked + sizeBytes <= EVIDENCE_SHARE * movedBytes;
 }
+
+/** Of the islands, where there are several groups: all audits are done by one server. */
+const partOfRun = ({ own, train: { islands } }: CoordinatorState['config']): number =>
+  own === undefined || islands === undefined || islands.count === 'auto' ? 1 : own.length / islands.count;
 
 /** Of each piece the digest that both ends said; null: nobody else saw it. Null: two ends differ, or one did not say. */
 function agreedDigests(
@@ -199,11 +209,15 @@ function convict(transition: Transition, over: PendingAudit, { microBatch, direc
   const { audits, config, committedSteps: atStep } = transition.state;
   if (audits === undefined || config.audit === undefined) return;
   const { peer, step, stage } = over;
-  const firstStep = firstUndone(audits, over, config.audit.share);
+  const { share } = config.audit;
+  const open = audits.pending.filter((one) => one.peer === peer);
+  // What is wrong may be in an older step, of which evidence is on its way.
+  const firstStep = Math.min(...[over, ...open].map((one) => firstUndone(audits, one, share)));
+  const goesBack = audits.pending.filter((one) => one.peer === peer || one.step >= firstStep);
   change(transition, {
     audits: {
-      ...counted(audits, 'convicted'),
-      pending: audits.pending.filter((one) => one.peer !== peer),
+      ...counted(counted(audits, 'convicted'), 'undone', goesBack.length),
+      pending: audits.pending.filter((one) => !goesBack.includes(one)),
       records: audits.records.filter((one) => one.peer !== peer),
       waryFrom: firstStep,
     },

@@ -2,7 +2,8 @@
  * What a coordinator remembers of audits: which are under way, what came of the others, and what each member did that none
  * has confirmed. Pure questions and answers; what is done about them is in auditing.ts. Rules AU in SPEC.md.
  */
-import type { PeerId, Random } from '../base.ts';
+import { type PeerId, type Random, totalOf } from '../base.ts';
+import { isRecorded } from '../islands/rounds.ts';
 import { acceptedModel } from '../model/acceptedModel.ts';
 import type { Plan } from '../plan/plan.ts';
 import { type AuditedWork, isAuditable, isWithinReach, itemsOf } from '../ways/evidence.ts';
@@ -43,16 +44,20 @@ interface AuditRecord {
   readonly unconfirmed: readonly Unconfirmed[];
 }
 
-/** What came of those that were drawn. void: what it needs did not come, or was undone. notReached: past the budget, or the queue. */
+/**
+ * What came of those that were drawn. undone: the step was before it was over. void: what it needs did not come.
+ * notReached: past the budget, or the queue.
+ */
 interface AuditCounts {
   readonly agreed: number;
   readonly convicted: number;
+  readonly undone: number;
   readonly void: number;
   readonly notReached: number;
 }
 
 export interface Audits {
-  /** Numbers of all so far. */
+  /** So many so far. */
   readonly drawn: number;
   readonly pending: readonly PendingAudit[];
   readonly counts: AuditCounts;
@@ -66,7 +71,7 @@ export interface Audits {
 
 export const NO_AUDITS: Audits = {
   ...{ drawn: 0, pending: [], movedBytes: 0, evidenceBytes: 0, records: [], waryFrom: null },
-  counts: { agreed: 0, convicted: 0, void: 0, notReached: 0 },
+  counts: { agreed: 0, convicted: 0, undone: 0, void: 0, notReached: 0 },
 };
 
 /** Some of what the members of this plan do is done again: not in halves, whose honest differences are not known. */
@@ -77,7 +82,7 @@ export const isAudited = (
   config.audit !== undefined &&
   config.audit.share > 0 &&
   config.compute !== 'f16' &&
-  config.train.islands === undefined &&
+  !isRecorded(config.train) &&
   isAuditable(plan) &&
   plan.stages.some(({ members }, stage) =>
     members.some(({ peer }) => isWithinReach(acceptedModel(config), plan, config.batch.sequence, { stage, peer })),
@@ -163,8 +168,9 @@ export const counted = (audits: Audits, what: keyof AuditCounts, by = 1): Audits
 });
 
 export function auditsSentence({ counts }: Audits): string {
-  const { agreed, convicted, void: lost, notReached } = counts;
+  const { agreed, convicted, undone, void: lost, notReached } = counts;
   const missed = [
+    ...(undone > 0 ? [`${undone} were undone first`] : []),
     ...(lost > 0 ? [`${lost} came to nothing`] : []),
     ...(notReached > 0 ? [`${notReached} were not reached`] : []),
   ];
@@ -174,7 +180,8 @@ export function auditsSentence({ counts }: Audits): string {
 
 /** Those of steps that still stand, whose evidence may come; and records of who is here, or audited. */
 export function stillGoing(audits: Audits, committedSteps: number, here: (peer: PeerId) => boolean): Audits {
-  const pending = audits.pending.filter(({ step, waitingFor }) => step < committedSteps && waitingFor.every(here));
+  const standing = audits.pending.filter(({ step }) => step < committedSteps);
+  const pending = standing.filter(({ waitingFor }) => waitingFor.every(here));
   const isKept = (peer: PeerId): boolean => here(peer) || pending.some((one) => one.peer === peer);
   const isUndone = audits.records.some(({ unconfirmed }) => unconfirmed.some(({ step }) => step >= committedSteps));
   const isSame = pending.length === audits.pending.length && audits.records.every(({ peer }) => isKept(peer));
@@ -184,5 +191,34 @@ export function stillGoing(audits: Audits, committedSteps: number, here: (peer: 
       ? { ...record, unconfirmed: record.unconfirmed.filter(({ step }) => step < committedSteps) }
       : [],
   );
-  return counted({ ...audits, pending, records }, 'void', audits.pending.length - pending.length);
+  const undone = counted({ ...audits, pending, records }, 'undone', audits.pending.length - standing.length);
+  return counted(undone, 'void', standing.length - pending.length);
+}
+
+/** Of a part of the donors, who are a group of their own from now on. `isFirst`: what is of all of them goes with this one. */
+export function auditsOf(audits: Audits, isIn: (peer: PeerId) => boolean, isFirst: boolean): Audits {
+  const records = audits.records.filter(({ peer }) => isIn(peer));
+  const pending = audits.pending.filter(({ peer }) => isIn(peer));
+  return isFirst ? { ...audits, records, pending } : { ...NO_AUDITS, waryFrom: audits.waryFrom, records, pending };
+}
+
+/** Of groups that are one again. */
+export function auditsOfAll(all: readonly Audits[]): Audits {
+  const sum = (of: (audits: Audits) => number): number => totalOf(all, of);
+  const wary = all.flatMap(({ waryFrom }) => waryFrom ?? []);
+  return {
+    drawn: sum(({ drawn }) => drawn),
+    pending: all.flatMap(({ pending }) => pending),
+    counts: {
+      agreed: sum(({ counts }) => counts.agreed),
+      convicted: sum(({ counts }) => counts.convicted),
+      undone: sum(({ counts }) => counts.undone),
+      void: sum(({ counts }) => counts.void),
+      notReached: sum(({ counts }) => counts.notReached),
+    },
+    movedBytes: sum(({ movedBytes }) => movedBytes),
+    evidenceBytes: sum(({ evidenceBytes }) => evidenceBytes),
+    records: all.flatMap(({ records }) => records),
+    waryFrom: wary.length > 0 ? Math.max(...wary) : null,
+  };
 }

@@ -226,7 +226,7 @@ function store(transition: Transition, whole: PendingCheckpoint): void {
       shards.map(({ range }) => ({ block, range, hash: got(known, shardKey(block, range)) })),
     ),
     lossScale,
-    ...undoable(state),
+    ...undoable([state]),
   });
   if (state.config.own !== undefined) {
     replace(transition, whole, { ...whole, isOwnWhole: true });
@@ -236,8 +236,11 @@ function store(transition: Transition, whole: PendingCheckpoint): void {
   checkpointStored(transition, step, lossScale);
 }
 
-function undoable({ audits, config }: CoordinatorState): { undoableFrom?: number } {
-  const from = audits && config.audit ? undoableFrom(audits, config.audit.share) : Infinity;
+/** Of all groups. */
+export function undoable(all: readonly CoordinatorState[]): { undoableFrom?: number } {
+  const from = Math.min(
+    ...all.map(({ audits, config }) => (audits && config.audit ? undoableFrom(audits, config.audit.share) : Infinity)),
+  );
   return from < Infinity ? { undoableFrom: from } : {};
 }
 

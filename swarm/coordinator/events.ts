@@ -464,6 +464,8 @@ export type Effect =
       readonly audit: number;
       readonly epoch: number;
       readonly step: number;
+      /** The step's: whose samples it had. */
+      readonly number: number;
       readonly stage: number;
       readonly peer: PeerId;
       /** Of each piece, in the order of `evidenceOf`, what both ends said of it; null: one alone has it. */

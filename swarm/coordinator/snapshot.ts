@@ -29,6 +29,7 @@ export function snapshot(state: CoordinatorState, now: number): Snapshot {
       ? { time: { seconds: config.train.budget.seconds, usedSeconds: usedMsAt(state, now) / 1_000 } }
       : {}),
     loss: state.loss,
+    ...(config.batch.adapter?.beta !== undefined && { lossPer: 'pair' as const }),
     evaluationLoss: state.evaluationLoss,
     tokensPerSecond: tokensPerSecond(state, now),
     donors: state.donors.map((donor) => ({

@@ -4,6 +4,7 @@
  * end, they are one group again.
  */
 import { at } from '../base.ts';
+import { undoable } from '../coordinator/checkpoint.ts';
 import type { CoordinatorConfig, StartState } from '../coordinator/events.ts';
 import { NO_EPOCH } from '../messages/meetingWords.ts';
 import { areMadeAtMeetings, NOTHING_ANEW } from './anew.ts';
@@ -188,6 +189,7 @@ function store(deciding: Deciding): boolean {
     generation,
     lossScale,
     shards: newest.flatMap(({ shards }) => shards),
+    ...undoable(statesOf(deciding)),
   });
   effects.push({ type: 'log', level: 'info', text: `Checkpoint ${step} is stored.` });
   deciding.apart = { ...apart, giving: apart.giving && keptFrom(apart.giving, step), saving: null };

@@ -8,6 +8,7 @@ import type { PlanningConfig } from '../autoplan/knownDonors.ts';
 import { beginReplanning } from '../autoplan/replanner.ts';
 import { groupsWished, seatsOf } from '../autoplan/wishes.ts';
 import { arrayOf, at, type PeerId } from '../base.ts';
+import { auditsOf, auditsOfAll } from '../coordinator/audits.ts';
 import type { CoordinatorConfig } from '../coordinator/events.ts';
 import { type CoordinatorState, type Donor, isPlanningAnew } from '../coordinator/state.ts';
 import { missedBy, willing } from '../coordinator/successor.ts';
@@ -69,7 +70,7 @@ interface Part {
 /** Donors by the order in which they came. Who takes no part now is with the first group. */
 export function divided(whole: Group, count: number, giving: Giving | null): Group[] {
   const { coordinator, replanner } = whole;
-  const { config, donors, gathering, committedSteps } = coordinator;
+  const { config, donors, gathering, committedSteps, audits } = coordinator;
   const parts = partsOf(whole, count, giving);
   const offers = parts.map(({ offer }) => offer);
   const expected = donors.slice(0, config.expectedDonors ?? 0).map(({ peer }) => peer);
@@ -92,6 +93,7 @@ export function divided(whole: Group, count: number, giving: Giving | null): Gro
         turn: giving && newTurn(giving),
         ask: null,
         newestSteps: [],
+        ...(audits && { audits: auditsOf(audits, isMine, index === 0) }),
       },
       replanner: {
         ...replanner,
@@ -150,6 +152,7 @@ export function joined(
   const all = groups.map(({ coordinator }) => coordinator);
   const place = (peer: PeerId): number => order.indexOf(peer);
   const most = (of: (state: CoordinatorState) => number): number => Math.max(...all.map(of));
+  const audits = all.flatMap((state) => state.audits ?? []);
   const newest = all.reduce((one, other) => (one.committedSteps >= other.committedSteps ? one : other));
   return {
     coordinator: {
@@ -170,6 +173,7 @@ export function joined(
       faults: distinct(all.flatMap(({ faults }) => faults)),
       relayed: distinct(all.flatMap(({ relayed }) => relayed)),
       unsaved: distinct(all.flatMap(({ unsaved }) => unsaved)).toSorted((a, b) => a.step - b.step),
+      ...(audits.length > 0 && { audits: auditsOfAll(audits) }),
     },
     replanner: {
       ...first.replanner,

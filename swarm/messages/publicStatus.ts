@@ -7,7 +7,7 @@ const point = z.tuple([count, z.number()]);
 export const publicStatusSchema = z.object({
   ...snapshotSchema.pick({
     ...{ run: true, phase: true, sentence: true, committedSteps: true, steps: true, time: true },
-    ...{ loss: true, evaluationLoss: true, tokensPerSecond: true, isFull: true },
+    ...{ loss: true, lossPer: true, evaluationLoss: true, tokensPerSecond: true, isFull: true },
     ...{ cannotSave: true },
   }).shape,
   /** The word that the pages have for the phase. */

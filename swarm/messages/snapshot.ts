@@ -47,7 +47,11 @@ export const snapshotSchema = z.object({
   /** Of a run that ends with its time, whose `steps` are then those that there will be at its pace. Absent: it has a number of them. */
   time: z.object({ seconds: z.number(), usedSeconds: z.number() }).optional(),
   loss: z.number().nullable(),
+  /** What a loss is a mean over. Absent: tokens. */
+  lossPer: z.literal('pair').optional(),
   evaluationLoss: z.number().nullable(),
+  /** The share of the questions that the newest evaluation whose answers are in found answered right. Absent: there is none. */
+  answersRight: z.number().min(0).max(1).optional(),
   tokensPerSecond: z.number().nullable(),
   donors: z.array(
     z.object({

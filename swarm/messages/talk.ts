@@ -9,7 +9,10 @@ export const talkFactsSchema = z.object({
   steps: count,
   /** Saved states that can be asked beside the newest weights, by their steps: the newest first, the initial one last. */
   checkpoints: z.array(count),
+  /** Also those that stand beside an adapter. */
   parameters: count,
+  /** The weights that it began with had been trained before. */
+  wasTrained: z.boolean(),
   /** Tokens of question and answer together that it reads. */
   positions: count,
   /** text: it goes on with one; turns: it answers messages. */

@@ -163,6 +163,12 @@ export type ServedKind = (typeof SERVED_KINDS)[number];
 export const ROLES = ['operator', 'viewer'] as const;
 export type Role = (typeof ROLES)[number];
 
+const rightAnswersSchema = z.object({
+  ...{ committedSteps: count, share: z.number().min(0).max(1) },
+  ...{ fromStep: count, toStep: count },
+});
+export type WatchedAnswers = z.infer<typeof rightAnswersSchema>;
+
 const watchSchema = z.object({
   snapshot: snapshotSchema,
   /** Of this session. */
@@ -175,6 +181,8 @@ const watchSchema = z.object({
   events: z.array(watchedEventSchema),
   /** The rest is there when it is another one than before. Held-out losses after so many steps. */
   evaluations: z.array(z.tuple([count, z.number()])).optional(),
+  /** Shares of right answers at these evaluations, and after which steps the weights were that answered. */
+  rightAnswers: z.array(rightAnswersSchema).optional(),
   peers: z.array(peerFactsSchema).optional(),
   plan: planInForceSchema.nullable().optional(),
   /** Of other groups with islands of their own, where `plan` is of one: that is the newest. */

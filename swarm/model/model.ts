@@ -237,7 +237,11 @@ export function blockOf(name: BlockName, rows: readonly TensorRow[]): Block {
   return { name, tensors, elements: offset };
 }
 
-export const parameters = (model: Model): number => model.blocks.reduce((sum, { elements }) => sum + elements, 0);
+export const parameters = ({ blocks }: Pick<Model, 'blocks'>): number => totalOf(blocks, ({ elements }) => elements);
+
+/** That stand beside those of an adapter. */
+export const standingParameters = ({ standing = [] }: Pick<Model, 'standing'>): number =>
+  parameters({ blocks: standing });
 
 /** A block's use by a stage: the block, and the element ranges its operations read (a tied head reads `wte` alone). */
 export interface BlockUse {

@@ -15,15 +15,10 @@
 
 import type { PeerId, Range } from '../base.ts';
 import { pieces } from '../model/layout.ts';
-import type { CodedState } from '../wire.ts';
 import { type Holder, keepersOf, type Plan, type Shard } from './plan.ts';
 
 /** What somebody computes with of a block. */
 type Held = Pick<Holder, 'ranges'>;
-
-/** The plan of a run that asks for it. */
-export const withStateWire = (plan: Plan, { stateWire }: { readonly stateWire?: CodedState | undefined }): Plan =>
-  stateWire === undefined ? plan : { ...plan, stateWire };
 
 /** Whether the holder's sums of a shard are added as codes. */
 export const codesSums = ({ stateWire }: Plan, shard: Shard, holder: PeerId): boolean =>

@@ -94,6 +94,8 @@ export interface Plan {
   readonly lines?: readonly PlanLine[];
   /** How gradient sums and values go between holders and keepers, as the run file says (codedState.ts); absent: as floats. */
   readonly stateWire?: CodedState;
+  /** T, where gradients of the token table go as rows of a step's tokens (tokenRows.ts); absent: whole. */
+  readonly rows?: number;
 }
 
 const peer = z.string().min(1).transform(peerId);
@@ -137,6 +139,7 @@ export const planSchema: z.ZodType<Plan> = z.object({
   links: planLinksSchema.exactOptional(),
   lines: planLinesSchema.exactOptional(),
   stateWire: z.literal('int8').exactOptional(),
+  rows: count.min(1).exactOptional(),
 });
 
 /** The routing rule: who carries this micro-batch through this stage. */
@@ -246,6 +249,12 @@ function islandProblem(islands: Islands | undefined, own: readonly number[] | un
 const stateWireProblem = (asked: StateWire | undefined, own: StateWire | undefined): string | null =>
   own === asked ? null : `the plan sends its state as ${own ?? 'f32'}, where the run file says ${asked ?? 'f32'}`;
 
+function rowsProblem({ rows, stateWire }: Plan, sequence: number | undefined): string | null {
+  if (rows === undefined) return null;
+  if (stateWire) return `the plan has rows, which do not go as ${stateWire}`;
+  return rows === (sequence ?? rows) ? null : `the plan has rows of ${rows} positions, where a sample has ${sequence}`;
+}
+
 /** Everything that is wrong with a plan for this model and a step of this many samples; none: it can be run. */
 export function problems(
   model: Pick<Model, 'layers' | 'blocks' | 'standing'>,
@@ -253,6 +262,7 @@ export function problems(
     readonly samples: number;
     readonly islands?: Islands | undefined;
     readonly stateWire?: CodedState | undefined;
+    readonly sequence?: number | undefined;
   },
   plan: Plan,
 ): readonly Problem[] {
@@ -280,6 +290,7 @@ export function problems(
     ...said('PL24', islandProblem(batch.islands, plan.islands)),
     ...wayProblems(plan, peers(plan)),
     ...said('WI30', stateWireProblem(batch.stateWire, plan.stateWire)),
+    ...said('WI38', rowsProblem(plan, batch.sequence)),
   ];
   return [...found, ...scheduleProblems(plan)];
 }

@@ -5,7 +5,6 @@
 import { addToKey, arrayOf, at, got, type PeerId, type Range, total, totalOf } from '../base.ts';
 import { hostBytes, shardBuffers, stagesOfPeer, wiresOf } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
-import { withStateWire } from '../plan/codedState.ts';
 import {
   type BlockState,
   holders,
@@ -20,6 +19,7 @@ import {
 } from '../plan/plan.ts';
 import { sizeOf } from '../plan/shardCuts.ts';
 import { FLOAT_BYTES } from '../plan/stateKinds.ts';
+import { withStateSent } from '../plan/tokenRows.ts';
 import type { Schedule } from '../schedule/action.ts';
 import { build } from '../schedule/lower.ts';
 import { firstLayers } from '../schedule/recompute.ts';
@@ -275,7 +275,7 @@ export function planOf(all: ClusterCosts, sketch: CutSketch): Drafted | null {
   const { schedule, warmup } = draft;
   const isOverlapping = warmup === 'overlap' && stages.length > 1;
   const drawn: Plan = { stages, microBatches: batches, state: [], schedule, ...(isOverlapping && { warmup }) };
-  const bare = withStateWire(drawn, costs.batch);
+  const bare = withStateSent(costs.model, drawn, costs.batch);
   const plan = costs.batch.wire === 'auto' ? withTightestWires(bare) : bare;
   const state = stateOf(costs, plan, shares);
   const whole = withAllowedCuts(costs.model, costs.batch.islands, { ...plan, state });

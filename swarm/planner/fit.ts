@@ -12,9 +12,9 @@ import { type BufferLimits, type Oversized, oversized, oversizedWords } from '..
 import { hostBytes, plannedBytes } from '../memory/memory.ts';
 import { hasMatrices } from '../model/matrices.ts';
 import type { BlockName, Model } from '../model/model.ts';
-import { withStateWire } from '../plan/codedState.ts';
 import { hasOwnEnds, NEEDS_OWN, type OwnEnds, peersAtEnds } from '../plan/ends.ts';
 import { gathersAny, type Plan, type PlanStage, peers as peersOf, type Shard } from '../plan/plan.ts';
+import { withStateSent } from '../plan/tokenRows.ts';
 import { bytesText, counted } from '../quantityText.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import { packedBytes } from '../wire.ts';
@@ -173,7 +173,7 @@ function madeOf(problem: FitProblem, split: Plan): Plan {
 }
 
 function writtenIn({ model, batch, lines }: FitProblem, split: Plan): Plan {
-  const plan = withStateWire(split, batch);
+  const plan = withStateSent(model, split, batch);
   if (batch.wire !== 'auto' || lines === undefined) return plan;
   return withCappedWires(plan, lines, (wire) => packedBytes(wire, batch.sequence * model.width));
 }

@@ -31,6 +31,7 @@ import { codedParts, holdsPart } from '../plan/codedState.ts';
 import { passesOf } from '../plan/layered.ts';
 import { gatheringHome, holders, homeStage, keepersOf, owner, type Plan, peers, samplesById } from '../plan/plan.ts';
 import type { PlanLink } from '../plan/planLink.ts';
+import { sumParts } from '../plan/tokenRows.ts';
 import type { Action, Schedule } from '../schedule/action.ts';
 import { type WorkGraph, workGraph } from '../schedule/graph.ts';
 import { addRecompute, build } from '../schedule/lower.ts';
@@ -399,11 +400,11 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
   const [slices, values, copies] = [flow(), flow(), flow()];
   const encoding = plan.stateWire ?? 'f32';
   const [kept, hosted] = [new Map<number, number>(), new Map<number, number>()];
-  const uses = plan.stages.flatMap((stage) => {
-    const places = stage.members.map(({ peer }) => costs.placeOf(peer));
+  const uses = plan.stages.flatMap((stage, index) => {
+    const members = stage.members.map(({ peer }) => ({ peer, stage: index }));
     return blocksOfStage(model, stage.layers)
       .filter(({ block }) => gatheringHome(plan, block) !== stage)
-      .map((use) => ({ ...use, places }));
+      .map((use) => ({ ...use, members }));
   });
   const usesOf = new Map<string, typeof uses>();
   for (const use of uses) pushToKey(usesOf, use.block, use);
@@ -418,15 +419,17 @@ function stateExchange(costs: ClusterCosts, plan: Plan) {
       const served = new Set([primary]);
       for (const keeper of keepers)
         for (const of of shard.in === 'host' ? [kept, hosted] : [kept]) addToKey(of, keeper, elements);
-      for (const { places, ranges } of usesOf.get(block) ?? []) {
+      for (const { members, ranges } of usesOf.get(block) ?? []) {
         const used = totalOf(ranges, (part) => countInBoth(part, range));
         if (used === 0) continue;
         const bytes = (parts: readonly Range[]): number =>
           totalOf(parts, (part) => packedBytes(encoding, countIn(part)));
         const own = ranges.map((part) => overlap(part, range)).filter((part) => part !== null);
-        const sent = bytes(own);
-        const back = codes ? bytes(codes.filter((part) => holdsPart({ ranges }, part))) : sent;
-        for (const holder of places) {
+        const back = bytes(codes ? codes.filter((part) => holdsPart({ ranges }, part)) : own);
+        for (const member of members) {
+          const holder = costs.placeOf(member.peer);
+          const rows = plan.rows === undefined ? null : sumParts(model, plan, member, { block, ranges }, range);
+          const sent = bytes(rows?.map((part) => part.range) ?? own);
           for (const keeper of keepers) if (holder !== keeper) slices.add(holder, keeper, sent);
           if (holder !== primary) values.add(primary, holder, back);
           if (used === elements) served.add(holder);

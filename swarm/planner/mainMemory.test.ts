@@ -3,6 +3,7 @@ import { at, invariant, type PeerId, peerId, totalOf } from '../base.ts';
 import { hostBytes, plannedBytes, shardBuffers } from '../memory/memory.ts';
 import { modelFromConfig } from '../model/families.ts';
 import { type Plan, peers, planSchema } from '../plan/plan.ts';
+import { withStateSent } from '../plan/tokenRows.ts';
 import { equalSplit } from './equalSplit.ts';
 import { fittingSplit } from './fit.ts';
 import { HOST_ELEMENT_BYTES } from './mainMemory.ts';
@@ -45,7 +46,7 @@ describe('shards in main memory', () => {
     // With all of the memory they need nothing moves, whatever else they give.
     const roomy = fittingSplit({ ...problem, caps: given(needs), hosts: given(2 ** 26) });
     invariant(roomy.ok, 'it fits');
-    expect(roomy.value).toEqual(whole);
+    expect(roomy.value).toEqual(withStateSent(model, whole, batch));
   });
 
   test('who gives too little main memory is named', () => {

@@ -7,10 +7,10 @@
  * And why a plan's work is in its order: a tag and its numbers, and the sentence that they make.
  */
 import { arrayOf, assertNever, at, got, type PeerId, type Range, totalOf } from '../base.ts';
-import { withStateWire } from '../plan/codedState.ts';
 import { hasOwnEnds } from '../plan/ends.ts';
 import { ownedCrews } from '../plan/ownerTable.ts';
 import type { Plan } from '../plan/plan.ts';
+import { withStateSent } from '../plan/tokenRows.ts';
 import { counted, secondsText } from '../quantityText.ts';
 import { firstLayers } from '../schedule/recompute.ts';
 import type { ClusterCosts } from './clusterCosts.ts';
@@ -198,7 +198,7 @@ function movedLayers(cuts: readonly Range[]): Range[][] {
 /** Its state as equal as can be; and as its holders have room. */
 function tableOf(costs: ClusterCosts, peers: readonly PeerId[], cuts: readonly Range[], options: Looped): Plan[] {
   const { model, batch } = costs;
-  const even = withStateWire(splitAlong(model, batch.samples, peers, cuts, options), batch);
+  const even = withStateSent(model, splitAlong(model, batch.samples, peers, cuts, options), batch);
   const split = batch.wire === 'auto' ? withTightestWires(even) : even;
   return [split, byRoom(costs, split)].map((plan) => withAllowedCuts(model, batch.islands, plan));
 }

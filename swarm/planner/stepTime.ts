@@ -510,14 +510,29 @@ function exchangeSeconds(
       begun += part;
       traffic.kept[keeper] = float(traffic.kept, keeper) + part * elements;
       if (draft.gathered[stage]) continue;
-      for (const holder of at(stages, stage).places)
-        exchange(costs, traffic, holder, keeper, part * elements * elementBytes);
-      if (stage > 0 || last === 0 || !costs.model.tied) continue;
+      const bytes = part * elements * elementBytes;
       // The table comes first in the embedding.
-      const table = Math.max(0, Math.min(to, sizes.table) - from);
-      for (const holder of at(stages, last).places) exchange(costs, traffic, holder, keeper, table * elementBytes);
+      const table = stage === 0 ? Math.max(0, Math.min(to, sizes.table) - from) : 0;
+      for (const [index, holder] of at(stages, stage).places.entries()) {
+        const spared = table === 0 ? 0 : sparedOf(costs, stages, index, table) * elementBytes;
+        exchange(costs, traffic, holder, keeper, { slices: bytes - spared, values: bytes });
+      }
+      if (stage > 0 || last === 0 || !costs.model.tied) continue;
+      const ofHead = { slices: table * elementBytes, values: table * elementBytes };
+      for (const holder of at(stages, last).places) exchange(costs, traffic, holder, keeper, ofHead);
     }
   }
+  return exchangedSeconds(costs, traffic, taking, hosted, least);
+}
+
+/** Until all have what that traffic brings: the commit comes when all slices are in, then updates and new values. */
+function exchangedSeconds(
+  costs: ClusterCosts,
+  traffic: Traffic,
+  taking: readonly number[],
+  hosted: Fit['hosted'],
+  least: number,
+): number {
   const { end, kept, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
   let [before, after] = [least, 0];
   for (const place of taking) {
@@ -570,11 +585,14 @@ function leastExchange(
     if (lanes > 1) {
       const { up, down, upSum, downSum } = bestRates(costs, own);
       const values = ((lanes - 1) * bytes) / upSum;
+      const spared = (index: number): number =>
+        stage === 0 ? sparedOf(costs, stages, index, table) * costs.stateElementBytes : 0;
+      const slices = bytes - Math.max(...own.places.map((_, index) => spared(index)));
       let latest = 0;
       for (let index = 0; index < lanes; index++) {
         const end = float(ends, lane + index);
         const later = (values * (lanes - 2)) / (lanes - 1);
-        latest = Math.max(latest, end + bytes / float(up, index) + later, end + bytes / float(down, index));
+        latest = Math.max(latest, end + slices / float(up, index) + later, end + slices / float(down, index));
       }
       most = Math.max(most, latest, least + Math.max(values, ((lanes - 1) * bytes) / downSum));
     }
@@ -616,19 +634,37 @@ function bestRates(costs: ClusterCosts, stage: StageLanes): BestRates {
   return known.rates;
 }
 
-/** Slices of a gradient to who keeps the state, and its new values back. */
-function exchange(costs: ClusterCosts, traffic: Traffic, holder: number, keeper: number, bytes: number): void {
-  if (holder === keeper || bytes === 0) return;
+/** Elements of so many of the token table whose gradients a member of the first stage does not send: it sends rows (tokenRows.ts). */
+function sparedOf({ model, batch }: ClusterCosts, stages: Layout['stages'], index: number, table: number): number {
+  const isHeadsToo = model.tied && stages.length === 1;
+  if (batch.stateWire || isHeadsToo) return 0;
+  return Math.max(0, table - int(at(stages, 0).samples, index) * batch.sequence * model.width);
+}
+
+/** Bytes of slices of a gradient to who keeps the state, and of its new values back. */
+interface Exchanged {
+  readonly slices: number;
+  readonly values: number;
+}
+
+function exchange(
+  costs: ClusterCosts,
+  traffic: Traffic,
+  holder: number,
+  keeper: number,
+  { slices, values }: Exchanged,
+): void {
+  if (holder === keeper || values === 0) return;
   const { latencySeconds, bytesPerSecond } = costs.linkAt(holder, keeper);
   const limit = bytesPerSecond ?? Infinity;
   const [one, other] = [at(costs.peers, holder), at(costs.peers, keeper)];
   const { end, slicesOut, slicesIn, valuesOut, valuesIn, outLatency, inLatency } = traffic;
-  slicesOut[holder] = float(slicesOut, holder) + bytes / Math.min(limit, uploadTo(one, other));
+  slicesOut[holder] = float(slicesOut, holder) + slices / Math.min(limit, uploadTo(one, other));
   const begins =
     float(end, keeper) === NO_WORK ? Math.max(float(slicesIn, keeper), float(end, holder)) : float(slicesIn, keeper);
-  slicesIn[keeper] = begins + bytes / Math.min(limit, downloadFrom(other, one));
-  valuesOut[keeper] = float(valuesOut, keeper) + bytes / Math.min(limit, uploadTo(other, one));
-  valuesIn[holder] = float(valuesIn, holder) + bytes / Math.min(limit, downloadFrom(one, other));
+  slicesIn[keeper] = begins + slices / Math.min(limit, downloadFrom(other, one));
+  valuesOut[keeper] = float(valuesOut, keeper) + values / Math.min(limit, uploadTo(other, one));
+  valuesIn[holder] = float(valuesIn, holder) + values / Math.min(limit, downloadFrom(one, other));
   outLatency[holder] = Math.max(float(outLatency, holder), latencySeconds);
   inLatency[keeper] = Math.max(float(inLatency, keeper), latencySeconds);
 }

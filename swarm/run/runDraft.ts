@@ -199,7 +199,11 @@ const listedRunSchema = z.object({
   loss: z.number().nullable(),
   heldOutLoss: z.number().nullable(),
   /** `gpt2, 2 layers of 32, 41,000 parameters`. */
-  model: z.object({ family: z.string(), layers: z.int(), width: z.int(), parameters: z.number() }),
+  model: z.object({
+    ...{ family: z.string(), layers: z.int(), width: z.int() },
+    /** That are trained, and that stand beside them where it is an adapter that is trained. */
+    ...{ parameters: z.number(), standing: z.number() },
+  }),
   globalBatchSize: z.int(),
   sequenceLength: z.int(),
   learningRate: z.number(),

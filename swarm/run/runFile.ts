@@ -64,6 +64,7 @@ const MOST_FILES = 10_000;
 /** Of a config.json, which is kept and sent with the run: real ones have some tens. */
 const MOST_FIELDS = 1_000;
 
+const ANSWERS_FILE = 'the path of a JSONL file of prompts and answers';
 const INIT_FILE = 'the path of a .safetensors file, of a model.safetensors.index.json or of a folder with either';
 
 /** The optimizer's numbers are float32 on the GPU: one that is 0, infinite or 1 there must not have passed as another. */
@@ -339,7 +340,7 @@ const RUN_FILE = fields({
   init,
   train: trainSchema,
   checkpoint: fields({ everySteps: steps.default(20) }).default({ everySteps: 20 }),
-  evaluation: fields({ files, everySteps: steps.default(50) })
+  evaluation: fields({ files, everySteps: steps.default(50), answers: text(ANSWERS_FILE).exactOptional() })
     .nullable()
     .default(null),
   precision: fields({

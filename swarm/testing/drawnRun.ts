@@ -4,9 +4,9 @@
  */
 import { at, below, invariant, type PeerId, type Random, type Range, seededRandom } from '../base.ts';
 import type { Model } from '../model/model.ts';
-import { withStateWire } from '../plan/codedState.ts';
 import { type BlockState, type Plan, problems, type ScheduleName, WARMED_UP } from '../plan/plan.ts';
 import { shardCutUpTo } from '../plan/shardCuts.ts';
+import { withStateSent } from '../plan/tokenRows.ts';
 import { equalSplit, type SplitOptions, splitProblem } from '../planner/equalSplit.ts';
 import { batchOf, type Islands, modelOf, parseRunFile, type RunFile, stateWireOf } from '../run/runFile.ts';
 import { donors, randomPlanFor } from './randomPlan.ts';
@@ -124,9 +124,10 @@ function drawnPlan(random: Random, model: Model, run: RunFile): Plan {
   const kept = owned ? { ...owned, state: randomPlanFor(random, model, samples, everyone, STATE_ALONE).state } : plan;
   const warm = WARMED_UP.includes(kept.schedule) && random() < 0.5 ? ({ warmup: 'overlap' } as const) : {};
   const few = kept.schedule === 'varuna' && random() < 0.5 ? { maxInFlight: 1 + below(random, 3) } : {};
-  return withStateWire(
+  return withStateSent(
+    model,
     { ...kept, ...warm, ...few, state: cutForIslands(model, islands, kept.state) },
-    stateWireOf(run),
+    { ...stateWireOf(run), sequence: run.train.sequenceLength },
   );
 }
 

@@ -54,6 +54,9 @@ export class GroupedRun {
   readonly spoilt = new Set<PeerId>();
   /** No link holds between these two. */
   readonly parted = new Set<PeerId>();
+  /** Comes with the next report, each time another one; null: nothing is audited. */
+  chance: number | null = null;
+  #checkpoints: readonly number[] = [0];
 
   /** Told of each effect before it is performed; false: the server is dead. */
   perform: (effect: DecisionEffect) => boolean = () => true;
@@ -90,6 +93,28 @@ export class GroupedRun {
     }
     invariant(this.commits.size === wholeRun(next).coordinator.committedSteps, 'the store has what stands committed');
     snapshotOf(next, this.now);
+    const convicted = effects.find((effect) => effect.type === 'convicted');
+    if (convicted) this.#undo(convicted.firstStep);
+  }
+
+  /** Back to before that step, as a server does. */
+  #undo(firstStep: number): void {
+    this.#checkpoints = this.#checkpoints.filter((step) => step <= firstStep);
+    this.checkpoint = this.#checkpoints.at(-1) ?? 0;
+    this.tell({ type: 'sentBack', toStep: this.checkpoint, reason: 'it was wrong', lossScale: null, earned: [] });
+  }
+
+  /** Under way, with all that is owed of one, and what it comes to. */
+  get audits() {
+    return wholeRun(this.state).coordinator.audits?.pending ?? [];
+  }
+
+  judge(
+    { audit, waitingFor }: GroupedRun['audits'][number],
+    found: Extract<DecisionEvent, { type: 'audited' }>['found'],
+  ): void {
+    for (const peer of waitingFor) this.tell({ type: 'evidenceIn', audit, peer });
+    this.tell({ type: 'audited', audit, found });
   }
 
   join(...names: string[]): void {
@@ -126,7 +151,8 @@ export class GroupedRun {
     this.#told = this.#told.filter((one) => one !== first && (open.includes(one) || isKept(one.message)));
     const said = this.#answerTo(first.to, first.message);
     this.answered(first.to, first.message);
-    if (said !== null) this.tell({ type: 'donorSaid', peer: first.to, message: said });
+    const chance = said?.type === 'report' && this.chance !== null ? { chance: this.chance++ } : {};
+    if (said !== null) this.tell({ type: 'donorSaid', peer: first.to, message: said, ...chance });
     return true;
   }
 
@@ -276,6 +302,7 @@ export class GroupedRun {
         const saved = new Set(effect.shards.flatMap((shard) => shard.islands ?? all));
         invariant(saved.size === all.length, 'every island is in a checkpoint');
         this.checkpoint = effect.step;
+        this.#checkpoints = [...this.#checkpoints, effect.step];
         this.lines.push(`checkpoint ${effect.step}`);
         return;
       }

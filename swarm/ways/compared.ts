@@ -3,9 +3,9 @@
  * keeper what it received, so that where two words differ it is known between whom. Rules RE in SPEC.md.
  */
 import { got, overlap, type PeerId } from '../base.ts';
-import { slices } from '../model/layout.ts';
 import type { BlockName, Model } from '../model/model.ts';
 import { holders, keepersOf, type Plan, type Shard } from '../plan/plan.ts';
+import { sumParts } from '../plan/tokenRows.ts';
 import type { TensorName } from './passage.ts';
 import { blockTensor } from './tensors.ts';
 
@@ -24,7 +24,7 @@ export function comparedShards(model: Model, plan: Plan): ComparedShard[] {
       if (shard.replicas.length === 0) return [];
       const concerned = got(known, block).filter(({ ranges }) => ranges.some((part) => overlap(part, shard.range)));
       const sent = concerned.flatMap(({ peer: holder, stage, ranges }) =>
-        slices({ block, ranges }, shard.range).map((range) => ({
+        sumParts(model, plan, { stage, peer: holder }, { block, ranges }, shard.range).map(({ range }) => ({
           ...{ holder, tensor: blockTensor(model, 'slice', stage, { block, range }, plan.stateWire) },
         })),
       );

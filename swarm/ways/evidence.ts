@@ -8,6 +8,7 @@ import { shardsOf } from '../memory/memory.ts';
 import { slices } from '../model/layout.ts';
 import { type BlockName, blocksOfStage, type Model, standingOfStage, usedElements } from '../model/model.ts';
 import { gathersAny, keptUses, type Plan } from '../plan/plan.ts';
+import { sumParts } from '../plan/tokenRows.ts';
 import type { Passage, TensorName } from './passage.ts';
 import { blockTensor, bytesOf, type StreamSize, stepTensors } from './tensors.ts';
 
@@ -22,11 +23,12 @@ export interface EvidencePiece {
   /** Who has it, and uploads it. */
   readonly from: PeerId;
   readonly tensor: TensorName;
+  /** Of gradient sums that go as rows: the part of the table that they lie in. */
+  readonly table?: Range;
 }
 
-/** Islands, gathered blocks and coded state leave nothing that could be done again from what members commit to. */
-export const isAuditable = ({ stages, islands, stateWire }: Plan): boolean =>
-  islands === undefined && stateWire === undefined && !gathersAny(stages);
+/** Gathered blocks and coded state leave nothing that could be done again from what members commit to. */
+export const isAuditable = ({ stages, stateWire }: Plan): boolean => stateWire === undefined && !gathersAny(stages);
 
 const COMMITTED: readonly TensorName['kind'][] = ['activation', 'gradient', 'slice'];
 const known = new WeakMap<Plan, readonly Passage[]>();
@@ -73,12 +75,10 @@ export function evidenceOf(model: Model, plan: Plan, size: StreamSize, work: Aud
   return [...stream, ...sumsOf(model, plan, work), ...valuesOf(model, plan, work)];
 }
 
-/** Parts of all blocks that a stage computes with, each of one shard. */
-const partsOf = (model: Model, plan: Plan, stage: number) =>
+/** The shards of all blocks that a stage computes with. */
+const shardsUsed = (model: Model, plan: Plan, stage: number) =>
   keptUses(model, plan, stage).flatMap((use) =>
-    (plan.state.find(({ block }) => block === use.block)?.shards ?? []).flatMap((shard) =>
-      slices(use, shard.range).map((range) => ({ block: use.block, shard, range })),
-    ),
+    (plan.state.find(({ block }) => block === use.block)?.shards ?? []).map((shard) => ({ use, shard })),
   );
 
 /** A sum is the member's own no more where others' are added onto it, where it lies. */
@@ -86,15 +86,24 @@ function sumsOf(model: Model, plan: Plan, { stage, peer }: AuditedWork): Evidenc
   const lost = shardsOf(model, plan, peer)
     .filter(({ sumInPlace, holders }) => sumInPlace && holders.length > 1)
     .map(({ block, range }) => `${block} ${range}`);
-  return partsOf(model, plan, stage).flatMap(({ block, shard, range }) =>
-    lost.includes(`${block} ${shard.range}`) ? [] : pieceOf(model, peer, 'slice', { stage, block, range }),
+  return shardsUsed(model, plan, stage).flatMap(({ use, shard }) =>
+    lost.includes(`${use.block} ${shard.range}`)
+      ? []
+      : sumParts(model, plan, { stage, peer }, use, shard.range).map(({ range, table }) => ({
+          ...pieceOf(model, peer, 'slice', { stage, block: use.block, range }),
+          ...(table && { table }),
+        })),
   );
 }
 
 /** The primaries' word, and the member's own: where they differ nobody is judged by one of them alone. */
 const valuesOf = (model: Model, plan: Plan, { stage, peer }: AuditedWork): EvidencePiece[] =>
-  partsOf(model, plan, stage).flatMap(({ block, shard, range }) =>
-    [...new Set([shard.peer, peer])].map((from) => pieceOf(model, from, 'values', { stage, block, range })),
+  shardsUsed(model, plan, stage).flatMap(({ use, shard }) =>
+    slices(use, shard.range).flatMap((range) =>
+      [...new Set([shard.peer, peer])].map((from) =>
+        pieceOf(model, from, 'values', { stage, block: use.block, range }),
+      ),
+    ),
   );
 
 const pieceOf = (

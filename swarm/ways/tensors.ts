@@ -5,12 +5,13 @@
 import { at, got, type PeerId, type Range } from '../base.ts';
 import { GATHER_KINDS, tensorBytes } from '../messages/frame.ts';
 import { pieces, slices } from '../model/layout.ts';
-import type { BlockName, Model } from '../model/model.ts';
+import type { BlockName, BlockUse, Model } from '../model/model.ts';
 import { codedParts, codesValues, holdsPart } from '../plan/codedState.ts';
 import { type Transfer, transfers } from '../plan/handover.ts';
-import { holderOfAll, holders, homeStage, keepersOf, keptUses, type Plan } from '../plan/plan.ts';
+import { holderOfAll, holders, homeStage, keepersOf, keptUses, type Plan, type Shard } from '../plan/plan.ts';
 import { wireBetween } from '../plan/planLink.ts';
 import type { StateKind } from '../plan/stateKinds.ts';
+import { sumParts } from '../plan/tokenRows.ts';
 import type { MicroAction } from '../schedule/action.ts';
 import { awaitsBeginning } from '../schedule/varuna.ts';
 import { lineTurns } from '../simulate/lineTurns.ts';
@@ -170,7 +171,9 @@ const turns = (plan: Plan): Passage[] =>
 
 /** The gradients of a plan's blocks on their way to all who keep a shard of them. */
 const gradientSlices = (model: Model, plan: Plan): Passage[] =>
-  heldParts(model, plan).flatMap(({ holder, shard, stage, ...part }) =>
+  heldParts(model, plan, (use, shard, member) =>
+    sumParts(model, plan, member, use, shard.range).map(({ range }) => range),
+  ).flatMap(({ holder, shard, stage, ...part }) =>
     keepersOf(shard).flatMap((keeper) =>
       keeper === holder
         ? []
@@ -205,7 +208,7 @@ function codedValues(model: Model, plan: Plan, encoding?: CodedState): Passage[]
 }
 
 const floatValues = (model: Model, plan: Plan): Passage[] =>
-  heldParts(model, plan).flatMap(({ holder, shard, stage, ...part }) =>
+  heldParts(model, plan, (use, shard) => slices(use, shard.range)).flatMap(({ holder, shard, stage, ...part }) =>
     shard.peer === holder ? [] : { from: shard.peer, to: holder, tensor: blockTensor(model, 'values', stage, part) },
   );
 
@@ -218,14 +221,18 @@ export const replicaValues = (model: Model, plan: Plan): Passage[] =>
       }));
 
 /** What a member computes with, shard by shard, in pieces that travel. */
-function heldParts(model: Model, plan: Plan) {
+function heldParts(
+  model: Model,
+  plan: Plan,
+  cut: (use: BlockUse, shard: Shard, member: { readonly stage: number; readonly peer: PeerId }) => readonly Range[],
+) {
   const { stages, state } = plan;
   const shardsOf = new Map(state.map(({ block, shards }) => [block, shards]));
   return stages.flatMap(({ members }, stage) =>
     keptUses(model, plan, stage).flatMap((use) =>
       got(shardsOf, use.block).flatMap((shard) =>
-        slices(use, shard.range).flatMap((range) =>
-          members.map(({ peer: holder }) => ({ holder, shard, stage, block: use.block, range })),
+        members.flatMap(({ peer: holder }) =>
+          cut(use, shard, { stage, peer: holder }).map((range) => ({ holder, shard, stage, block: use.block, range })),
         ),
       ),
     ),

@@ -19,7 +19,7 @@ import { placeSentence } from './credit.ts';
 import { download } from './download.ts';
 import type { DonorEvent } from './events.ts';
 import { nextTrouble, restartPauseMs, slept, type Trouble, withoutUnit } from './incidents.ts';
-import { donorKey } from './keeper.ts';
+import { donorKey, isInDoubt, keepChecks, keptChecks } from './keeper.ts';
 import { isMember, mayDonate } from './phase.ts';
 import type { Preferences } from './preferences.ts';
 import { type DonorState, due, isBarred, type Rest } from './state.ts';
@@ -147,20 +147,12 @@ export class Donor implements DonorPage {
     if (this.#live.current.pending === 'pause') this.#conversation?.send({ type: 'pause' });
   }
 
-  async recall(key: string): Promise<string | null> {
-    try {
-      return localStorage.getItem(key);
-    } catch {
-      return null; // a browser that keeps nothing has to check again
-    }
+  async recall(): Promise<string | null> {
+    return keptChecks();
   }
 
-  async remember(key: string, value: string): Promise<void> {
-    try {
-      localStorage.setItem(key, value);
-    } catch {
-      // as above
-    }
+  async remember(checks: string): Promise<void> {
+    keepChecks(checks);
   }
 
   sendBytes(message: Uint8Array<ArrayBuffer>): void {
@@ -201,6 +193,7 @@ export class Donor implements DonorPage {
   fail(reason: WorkerFailure, detail: string): void {
     const isFirst = this.#conversation === null;
     const hasComputed = this.#live.current.phase.kind === 'computing';
+    if (isInDoubt(reason)) keepChecks(null);
     this.#stop();
     if (this.#live.current.pending === 'leave') {
       this.#live.dispatch({ type: 'leftUnconfirmed' });
@@ -335,7 +328,10 @@ export class Donor implements DonorPage {
 
   #onSignaling(state: SignalingState): void {
     if (state.kind === 'closed') this.#bridge?.disconnected(state.isKept);
-    if (state.kind === 'refused') this.#stop();
+    if (state.kind === 'refused') {
+      if (isInDoubt(state.reason)) keepChecks(null);
+      this.#stop();
+    }
     // The server plans without a donor whose connection is gone: that is all that leaving asks for.
     if ((state.kind === 'closed' || state.kind === 'refused') && this.#live.current.pending === 'leave') {
       this.leaveNow();

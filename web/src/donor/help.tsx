@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { bytesText } from '../../../swarm/quantityText.ts';
 import { type KeptPieces, openPieces } from '../executor/pieceStore.ts';
 import { wallMs } from '../page/clock.ts';
-import { percentText, shortId } from '../page/format.ts';
+import { percentText } from '../page/format.ts';
 import type { DonorState } from './state.ts';
 
 const GPU_PAGES = { Chrome: 'chrome://gpu', Edge: 'edge://gpu', Firefox: 'about:support', Safari: null } as const;
@@ -32,7 +32,7 @@ export function diagnostics(state: DonorState, userAgent: string, nowMs: number)
       : []),
     ...links.map(
       ({ peer, route, roundTripMs, bytesPerSecond }) =>
-        `Link to ${shortId(peer)}: ${route}, ${roundTripMs ?? '?'} ms, ${bytesPerSecond ?? '?'} bytes a second`,
+        `Link to ${peer}: ${route}, ${roundTripMs ?? '?'} ms, ${bytesPerSecond ?? '?'} bytes a second`,
     ),
     'Log:',
     ...state.log.map(({ atMs, text }) => `${new Date(atMs).toISOString()} ${text}`),

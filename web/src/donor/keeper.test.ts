@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Keeper } from './keeper.ts';
+import { isInDoubt, Keeper, keepChecks, keptChecks } from './keeper.ts';
 import { type DonorState, INITIAL_STATE } from './state.ts';
 
 beforeEach(() => {
@@ -69,4 +69,13 @@ test('a clock that is set forward and back forgets nothing of what a day has use
   expect(keeper.usedOn('2026-11-28').sentBytes).toBe(0);
   expect(keeper.usedOn('2026-11-27').sentBytes).toBe(98);
   expect(told).toEqual([]);
+});
+
+test('a GPU that was lost, computed wrong or cost others something is checked anew; who left or came too late is not', () => {
+  keepChecks('checks');
+  expect(keptChecks()).toBe('checks');
+  keepChecks(null);
+  expect(keptChecks()).toBeNull();
+  for (const reason of ['deviceLost', 'wrongGpu', 'faulty', 'convicted'] as const) expect(isInDoubt(reason)).toBe(true);
+  for (const reason of ['internal', 'tooLate', 'serverFull', 'letGo'] as const) expect(isInDoubt(reason)).toBe(false);
 });

@@ -2,6 +2,8 @@
  * What this browser keeps for the next visit: settings, credit, and what was moved today. The credit is read anew
  * before it is added to, because another tab may have written meanwhile.
  */
+import type { RefusalReason } from '../../../swarm/messages/refusals.ts';
+import type { WorkerFailure } from '../executor/protocol.ts';
 import { wallMs } from '../page/clock.ts';
 import { type DayTraffic, dayOf, dayTrafficOf, keptText, NO_TRAFFIC } from './conditions.ts';
 import { type Credit, credited, creditOf, creditText, NO_CREDIT } from './credit.ts';
@@ -14,6 +16,7 @@ const CREDIT = 'shoal.credit';
 const KEY = 'shoal.key';
 const TODAY = 'shoal.today';
 const PROOF = 'shoal.proof';
+const CHECKED = 'shoal.checked';
 
 function read(key: string): string | null {
   try {
@@ -41,6 +44,16 @@ export function donorKey(): string | null {
   if (read(KEY) === null) write(KEY, crypto.randomUUID());
   return read(KEY);
 }
+
+/** Which kernels were compared with their references on this GPU, and were right; null: none counts any more. */
+export const keptChecks = (): string | null => read(CHECKED);
+export const keepChecks = (checks: string | null): void => write(CHECKED, checks);
+
+const DOUBTFUL: ReadonlySet<string> = new Set<WorkerFailure | RefusalReason>([
+  ...(['deviceLost', 'wrongGpu', 'faulty', 'convicted'] as const),
+]);
+/** Whether what ended this tab's work casts doubt on its GPU, so that it is checked anew. */
+export const isInDoubt = (reason: WorkerFailure | RefusalReason): boolean => DOUBTFUL.has(reason);
 
 /** That a tab of this browser had a part in this run. */
 export const keptProof = (run: string): Proof | null => proofOf(read(PROOF), run);

@@ -245,8 +245,8 @@ function DonorsShoal({ state, isOld }: Pick<RunningProps, 'state' | 'isOld'>) {
     <div class="waters">
       <Shoal fish={fish} steps={snapshot?.committedSteps ?? 0} stepsPerSecond={null} />
       <p class="soft small waters-words">
-        {isTraining && 'Yours swims in the ring.'}
-        {state.phase.kind === 'spare' && 'Yours waits at the edge, in the ring.'}
+        {isTraining && `Yours, ${me}, swims in the ring.`}
+        {state.phase.kind === 'spare' && `Yours, ${me}, waits at the edge, in the ring.`}
       </p>
     </div>
   );

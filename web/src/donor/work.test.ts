@@ -5,7 +5,7 @@ import type { DonorStatus, StepTrace } from '../executor/protocol.ts';
 import { INITIAL_STATE } from './state.ts';
 import { minuteText, phaseWords, traceText, workSentence, workShare } from './work.ts';
 
-const OTHER = peerId('3f2a1c77');
+const OTHER = peerId('3f2a1c');
 const TRACE: StepTrace = {
   ...{ epoch: 1, step: 4, seconds: 10, bytes: 0 },
   spans: spansOf(peerId('this'), '0F0 0-2, 0F1 2-3, 0B0 8-9'),
@@ -112,6 +112,6 @@ test('what it does at this moment is one word, with whom it waits for', () => {
   expect(words({})).toMatch(/^Forward/);
   expect(words({ direction: 'backward' })).toMatch(/^Backward/);
   expect(words({ microBatches: { done: 2, all: 2 } })).toBe('Sending gradients');
-  expect(words({ waitsFor: peerId('abcdefgh') })).toBe('Waiting for donor abcdef');
+  expect(words({ waitsFor: peerId('abcdef') })).toBe('Waiting for donor abcdef');
   expect(words({ activity: 'updating' })).toBe('Updating the weights');
 });

@@ -8,7 +8,7 @@ import { durationText } from '../../../swarm/quantityText.ts';
 import { busySeconds } from '../../../swarm/timeline/timeline.ts';
 import { longestWait, waitsByPeer } from '../../../swarm/timeline/waits.ts';
 import type { DonorStatus, StepTrace } from '../executor/protocol.ts';
-import { percentText, shortId, trafficText } from '../page/format.ts';
+import { percentText, trafficText } from '../page/format.ts';
 import { type DonorState, isAlone } from './state.ts';
 
 /** From here on a tab works hard. */
@@ -32,7 +32,7 @@ function placeText({ snapshot }: Pick<DonorState, 'snapshot'>, peer: PeerId): st
 /** `donor 3f2a1c (stage 2)`. */
 function peerText(state: Pick<DonorState, 'snapshot'>, peer: PeerId): string {
   const place = placeText(state, peer);
-  return `donor ${shortId(peer)}${place && ` (${place})`}`;
+  return `donor ${peer}${place && ` (${place})`}`;
 }
 
 export function workSentence(state: DonorState, trace: StepTrace): string {

@@ -68,8 +68,8 @@ export interface Stage {
   readInputGradient(microBatch: number): Promise<Reading>;
   /** Cross-entropy (nats) of each row of a micro-batch of the last stage; of a preference pair its loss, in its window's first row. */
   readLoss(microBatch: number): Promise<Reading>;
-  /** A range of this stage's gradient sum of a block, without gaps. */
-  readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading>;
+  /** Ranges of this stage's gradient sum of a block, one after the other, without gaps. */
+  readGradient(block: BlockName, ranges: readonly Range[], unit?: number): Promise<Reading>;
   /** The same as int8 codes; what they miss is left over for the next step. One at a time. */
   packGradient(block: BlockName, range: Range): Promise<Reading>;
   /** In place of a range of this stage's gradient sum. */

@@ -10,6 +10,7 @@ import type { StreamSize } from '../../../swarm/ways/tensors.ts';
 import type { Commitments } from './commitments.ts';
 import type { Role } from './role.ts';
 import type { RunFiles } from './runFiles.ts';
+import { readSums, type StepRows } from './slices.ts';
 
 export type AskedEvidence = NonNullable<Extract<ServerMessage, { type: 'committed' }>['evidence']>;
 
@@ -18,18 +19,15 @@ export class EvidenceUploads {
   #abort = new AbortController();
 
   /** Resolves when all of it is copied. */
-  async take(
-    { role, step, size, commitments }: Taken,
-    asked: AskedEvidence,
-    files: Pick<RunFiles, 'give'>,
-  ): Promise<void> {
+  async take(taken: Taken, asked: AskedEvidence, files: Pick<RunFiles, 'give'>): Promise<void> {
     const { signal } = this.#abort;
+    const { role, size } = taken;
     for (const { audit, stage, peer } of asked) {
       const own = evidenceOf(role.model, role.plan, size, { stage, peer }).filter(({ from }) => from === role.peer);
       const all = new Float32Array(evidenceBytes(own) / Float32Array.BYTES_PER_ELEMENT);
       let done = 0;
       for (const piece of own) {
-        const values = await copyOf({ role, step, size, commitments }, piece);
+        const values = await copyOf(taken, piece);
         all.set(values, done);
         done += values.length;
       }
@@ -54,17 +52,22 @@ interface Taken {
   readonly step: number;
   readonly size: StreamSize;
   readonly commitments: Commitments;
+  readonly rows: StepRows;
 }
 
 async function copyOf(
-  { role, step, commitments }: Taken,
-  { from, tensor }: EvidencePiece,
+  { role, step, commitments, rows }: Taken,
+  { from, tensor, table }: EvidencePiece,
 ): Promise<Float32Array<ArrayBuffer>> {
   const { stage, index, range } = tensor;
   const blockName = (): BlockName => at(role.model.blocks, index).name;
   switch (tensor.kind) {
-    case 'slice':
-      return (await got(role.stages, stage).readGradient(blockName(), range)).take((values) => values.slice());
+    case 'slice': {
+      const part = { range, table: table ?? null };
+      const runs = await rows.runsOf(part, role.peer, role.model.width);
+      const reading = await readSums(got(role.stages, stage), blockName(), part, runs);
+      return reading.take((values) => values.slice());
+    }
     case 'values':
       if (isPrimaryOf(role, blockName(), range)) return role.shards.readState(blockName(), range, ['value']);
       return (await got(role.stages, stage).readValues(blockName(), range)).take((values) => values.slice());

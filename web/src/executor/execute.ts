@@ -26,7 +26,7 @@ import { Gathering } from './gathering.ts';
 import type { CopyTurn } from './lateCopies.ts';
 import { type OwnTurn, OwnTurns } from './ownTurns.ts';
 import type { Role } from './role.ts';
-import { addSlices, type SentSlices, said, sendSlices, sentAlone } from './slices.ts';
+import { addSlices, StepRows, type StepSlices, said, sendSlices, sentAlone } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
 import { tampering, tamperWithSums } from './tampering.ts';
 import { gatherAsReplica, gatherValues, holderParts, replicaParts, sendToReplicas, sendValues } from './values.ts';
@@ -100,7 +100,7 @@ export class StepRun {
   readonly #step: number;
   readonly #pending: Promise<unknown>[] = [];
   readonly #losses: Promise<{ microBatch: number; lossSum: number | null }>[] = [];
-  readonly #sentSlices: SentSlices = new Map();
+  readonly #slices: StepSlices;
   readonly #gathering: Gathering;
   readonly #passes: PassList;
   readonly #turns: OwnTurns | null; // an evaluation's stream takes none
@@ -122,6 +122,7 @@ export class StepRun {
     this.#around = around;
     this.#step = step;
     this.#round = round;
+    this.#slices = { step, sent: new Map(), rows: new StepRows(role.plan, (microBatch) => around.tokens(microBatch)) };
     this.#passes = new PassList(role, round !== null);
     this.#beside = new BesideLog(role.peer, around.now);
     const say = (to: PeerId, key: TensorKey) => this.#sendBeside([to], key, A_WORD, () => undefined);
@@ -233,9 +234,7 @@ export class StepRun {
         return this.#sendStream(action);
       case 'REDUCE':
         await tamperWithSums(this.#role, action.stage, this.#step);
-        return sendSlices(this.#role, action.stage, this.#step, this.#sentSlices, (...sent) =>
-          this.#sendBeside(...sent),
-        );
+        return sendSlices(this.#role, action.stage, this.#slices, (...sent) => this.#sendBeside(...sent));
       case 'REPORT':
         return this.#report();
       case 'COMMIT':
@@ -349,10 +348,10 @@ export class StepRun {
     for (const { to, tensor } of [...holderParts(this.#role, this.#around.endsTurn), ...replicaParts(this.#role)])
       if (to !== peer) this.#count(to, tensor);
     await this.#gathering.added();
-    const added = await addSlices(this.#role, this.#step, this.#sentSlices, this.#around.receive);
+    const added = await addSlices(this.#role, this.#slices, this.#around.receive);
     const norms = await this.#norms();
     const digests = await Promise.all(added);
-    const sent = await sentAlone(this.#role, this.#step, this.#sentSlices);
+    const sent = await sentAlone(this.#role, this.#step, this.#slices.sent);
     const losses = await Promise.all(this.#losses);
     await this.#settled();
     await this.#copied;

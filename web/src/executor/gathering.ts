@@ -194,7 +194,7 @@ export class Gathering {
     const { plan, peer } = this.#role;
     for (const { use, shard, tensor } of gatheredParts(plan, uses, 'share', occasion)) {
       const key = this.#key(tensor);
-      const reading = await stage.readGradient(use.block, tensor.range, occasion.unit);
+      const reading = await stage.readGradient(use.block, [tensor.range], occasion.unit);
       const keepers = keepersOf(shard);
       const taken = reading.take((values) => {
         for (const keeper of keepers) if (keeper !== peer) this.#ways.send(keeper, key, values);

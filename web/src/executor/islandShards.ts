@@ -274,7 +274,8 @@ export class IslandShards implements Shards {
     const length = range[1] - range[0];
     const onGpu = kinds.filter(isOnGpu);
     const fromGpu = await this.#gpu.readState(block, range, onGpu);
-    const planes = this.#planesOf(block, range);
+    // A part of a shard is read of what the GPU has alone.
+    const planes = onGpu.length < kinds.length ? this.#planesOf(block, range) : new Map();
     const state = new Float32Array(kinds.length * length);
     for (const [at, kind] of kinds.entries()) {
       const place = onGpu.indexOf(kind);

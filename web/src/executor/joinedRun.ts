@@ -26,7 +26,7 @@ export interface JoinedRun {
   readonly base: StandingBase | null;
 }
 
-export type OpenEngine = (model: Model, train: Train, wire: RunWire, compute?: Compute) => Engine;
+export type OpenEngine = (model: Model, train: Train, wire: RunWire, compute?: Compute, evaluates?: boolean) => Engine;
 
 export function joinedRun(
   peer: PeerId,
@@ -40,7 +40,8 @@ export function joinedRun(
   const shape = { sequenceLength: facts.train.sequenceLength, vocabulary: model.value.vocabulary };
   const source = (list: TokenList, order: Order) =>
     new TokenSource(list, order, shape, (hash) => files.tokenShard(hash));
-  const engine = openEngine(model.value, facts.train, facts.wire, facts.compute);
+  const evaluates = facts.evaluation !== null;
+  const engine = openEngine(model.value, facts.train, facts.wire, facts.compute, evaluates);
   return {
     ...{ peer, facts, files, engine },
     model: model.value,

@@ -67,9 +67,9 @@ export interface DonorPage extends CallMaker {
   showStatus(status: DonorStatus): void;
   /** The device is gone, or the worker cannot go on: close the connection, start over with a new worker. */
   fail(reason: WorkerFailure, detail: string): void;
-  /** What an earlier visit remembered in this browser. */
-  recall(key: string): Promise<string | null>;
-  remember(key: string, value: string): Promise<void>;
+  /** What earlier visits of this browser found right of its GPU. */
+  recall(): Promise<string | null>;
+  remember(checks: string): Promise<void>;
 }
 
 /** wrongGpu: it computes wrongly; starting over would not mend it. */

@@ -18,6 +18,12 @@ import type { AnswerStage, Shards, Stage } from './engine.ts';
 import { IslandShards } from './islandShards.ts';
 import type { LateCopies } from './lateCopies.ts';
 
+/** A stage of a peer, and the micro-batch sizes that occur in it. */
+export interface StageSizes {
+  readonly size: StageSize;
+  readonly sizes: readonly number[];
+}
+
 export interface Engine {
   /** How the run's stream goes from peer to peer. */
   readonly wire: RunWire;
@@ -27,8 +33,8 @@ export interface Engine {
   readonly compute: Compute;
   /** `sizes` are the micro-batch sizes that occur. */
   stage(size: StageSize, sizes: readonly number[]): Promise<Stage>;
-  /** Compiles what such a stage runs, so that `stage` is quick; allocates nothing. */
-  warm(size: StageSize, sizes: readonly number[]): Promise<void>;
+  /** Compiles what these stages and this peer's shards run, all at once, so that both are made quickly; allocates nothing. */
+  warm(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, StageSizes>): Promise<void>;
   shards(plan: Plan, peer: PeerId, stages: ReadonlyMap<number, Stage>): Promise<Shards>;
   /** With the weights of a stage that has all of its blocks. */
   answers(stage: Stage, size: AnswerSize): Promise<AnswerStage>;
@@ -98,13 +104,13 @@ export async function buildRole(
   epoch: number,
 ): Promise<Role> {
   const sequence = train.sequenceLength;
-  const { wire, compute } = engine;
+  const { wire } = engine;
+  await warmRole(engine, train, plan, peer);
   const stages = new Map<number, Stage>();
   let onGpu: Shards | null = null;
   try {
-    for (const [index, size] of stagesOfPeer(plan, peer, sequence, wire, compute)) {
-      stages.set(index, await engine.stage(size, sizesOf(plan, peer, index)));
-    }
+    for (const [index, { size, sizes }] of stagesHere(engine, train, plan, peer))
+      stages.set(index, await engine.stage(size, sizes));
     onGpu = await engine.shards(plan, peer, stages);
     const uses = new Map(Array.from(plan.stages.keys(), (stage) => [stage, keptUses(model, plan, stage)]));
     const under = keptUnder(engine, model, plan, peer);
@@ -166,10 +172,13 @@ export function isSameWork(one: Plan, other: Plan, peer: PeerId): boolean {
   return own(one) === own(other);
 }
 
-/** Ahead of `buildRole`: what takes long of it, and needs no memory. */
-export async function warmRole(engine: Engine, train: Train, plan: Plan, peer: PeerId): Promise<void> {
-  const stages = stagesOfPeer(plan, peer, train.sequenceLength, engine.wire, engine.compute);
-  for (const [index, size] of stages) await engine.warm(size, sizesOf(plan, peer, index));
+/** The first part of `buildRole`, and ahead of it: what takes long, and needs no memory. */
+export const warmRole = (engine: Engine, train: Train, plan: Plan, peer: PeerId): Promise<void> =>
+  engine.warm(plan, peer, stagesHere(engine, train, plan, peer));
+
+function stagesHere({ wire, compute }: Engine, train: Train, plan: Plan, peer: PeerId): Map<number, StageSizes> {
+  const stages = stagesOfPeer(plan, peer, train.sequenceLength, wire, compute);
+  return new Map(Array.from(stages, ([index, size]) => [index, { size, sizes: sizesOf(plan, peer, index) }]));
 }
 
 export function closeRole(role: Role): void {

@@ -34,11 +34,12 @@ import { type Role, roleBytes, warmRole } from './role.ts';
 import { meteredFiles } from './runFiles.ts';
 import { sendEach, sendTensor } from './sendFrames.ts';
 import type { SessionParts, Ways } from './sessionParts.ts';
+import { StepRows } from './slices.ts';
 import type { Surroundings } from './surroundings.ts';
 import { tampering } from './tampering.ts';
 import { TensorCheck } from './tensorCheck.ts';
 import type { TokenSource } from './tokenSource.ts';
-import { expectHeldOut, expectTokens, samplesRead } from './tokensAhead.ts';
+import { expectHeldOut, expectTokens, samplesOfStep, samplesRead } from './tokensAhead.ts';
 import { Traffic } from './traffic.ts';
 import { aheadOf, endOfTurn, Turns } from './turns.ts';
 
@@ -332,7 +333,7 @@ export class Session {
     // One who only hands over has nothing to say: the server lets it go when everyone else is ready.
     if (!role) return;
     const samples = samplesRead(plan, run.peer, run.tokens);
-    expectTokens(run.tokens, run.facts.train, samples, step, plan.islands);
+    expectTokens(run.tokens, run.facts.train, samplesOfStep(plan, run.peer, run.tokens), step, plan.islands);
     if (run.evaluation) expectHeldOut(run.evaluation, run.facts.train, samples, 0);
     epoch.abort.signal.throwIfAborted();
     this.#windows.forget();
@@ -361,7 +362,7 @@ export class Session {
     this.#meter.begin(epoch.number, step, actions.filter(({ op }) => op === 'B').length);
     this.#settle(run, role);
     this.#commitments = this.#passages && new Commitments(this.#passages, { epoch: epoch.number, step });
-    expectTokens(run.tokens, train, samplesRead(role.plan, run.peer, run.tokens), step, role.plan.islands);
+    expectTokens(run.tokens, train, samplesOfStep(role.plan, run.peer, run.tokens), step, role.plan.islands);
     const around = { ...this.#surroundings(epoch, role, step), lossScale, counted, endsTurn: end !== null };
     const stepRun = new StepRun(role, around, step);
     this.#step = stepRun;
@@ -396,7 +397,9 @@ export class Session {
     if (current.abort.signal.aborted) {
       // Its run has ended here, but not what it came to: a committed step is completed (CO22).
       if (!this.#holding.hasAdded(step + 1)) return;
+      const [taken, { files }] = [this.#takenFrom(role, step), this.#run];
       this.#epochs.enqueueAlways(async () => {
+        if (taken) await this.#evidence.take(taken, evidence, files);
         await role.shards.update(scalars);
         await role.islands?.stepDone(step);
       });
@@ -415,9 +418,8 @@ export class Session {
 
   #surroundings(epoch: Epoch, role: Role, step: number, source?: TokenSource, first?: number): Surroundings {
     const [{ signal }, { run }] = [epoch.abort, this.#atWork()];
-    const commitments = source ? null : this.#commitments;
     const from = first ?? this.#turns.firstSample(run.facts.train, step);
-    const samplesOf = new Map(role.plan.microBatches.map(({ id, samples }) => [id, samples]));
+    const taken = source ? null : this.#takenFrom(role, step);
     return {
       signal,
       now: this.#parts.now,
@@ -432,9 +434,9 @@ export class Session {
       collect: (key, sender) => this.#receive(signal, key, sender),
       ...this.#meter.ofStep(step),
       awaited: (from, coming) => this.#windows.during(from, this.#meter.awaited(from, coming)),
-      tokens: (microBatch) => (source ?? run.tokens).read(from, got(samplesOf, microBatch)),
+      tokens: tokensOf(role.plan, source ?? run.tokens, from),
       hasExamples: run.tokens.hasExamples,
-      ...(commitments && { commitments: () => commitments.digests() }),
+      ...(taken && { commitments: () => taken.commitments.digests() }),
       report: (message) => {
         this.#holding.added(step + 1);
         this.#tell(tampering()?.reports(message) ?? message, role);
@@ -444,7 +446,7 @@ export class Session {
         this.#meter.show({ activity: 'waiting' });
         const answer = this.#meter.awaited(null, this.#commits.answer(epoch.number, step, signal));
         return this.#windows.during('commit', answer).then(async (scalars) => {
-          if (commitments) await this.#giveEvidence(role, step, commitments);
+          if (taken) await this.#evidence.take(taken, this.#askedEvidence, run.files);
           this.#windows.updating();
           this.#meter.show({ activity: 'updating' });
           return scalars;
@@ -453,10 +455,13 @@ export class Session {
     };
   }
 
-  /** What the commit asked for, before anything of it changes. */
-  #giveEvidence(role: Role, step: number, commitments: Commitments): Promise<void> {
-    const { sizes, files } = this.#atWork().run;
-    return this.#evidence.take({ role, step, size: sizes, commitments }, this.#askedEvidence, files);
+  /** What evidence of a step is taken from, where it is audited. */
+  #takenFrom(role: Role, step: number): Parameters<EvidenceUploads['take']>[0] | null {
+    const { run } = this.#atWork();
+    const commitments = this.#commitments;
+    if (commitments === null) return null;
+    const tokens = tokensOf(role.plan, run.tokens, this.#turns.firstSample(run.facts.train, step));
+    return { role, step, size: run.sizes, commitments, rows: new StepRows(role.plan, tokens) };
   }
 
   #tell(message: ReportMessage | EvaluatedMessage, { plan }: Role): void {
@@ -521,6 +526,12 @@ export class Session {
   }
 }
 
+/** Of each micro-batch of a step whose samples begin with the first. */
+function tokensOf({ microBatches }: Role['plan'], source: TokenSource, first: number): Surroundings['tokens'] {
+  const samplesOf = new Map(microBatches.map(({ id, samples }) => [id, samples]));
+  return (microBatch) => source.read(first, got(samplesOf, microBatch));
+}
+
 /** What this peer can do for a plan before it begins: compile, fetch tokens and what stands, open links. It makes no role and moves no state. */
 async function warmUp(
   { plan, epoch, step }: Message<'warm'>,
@@ -530,7 +541,7 @@ async function warmUp(
   const links = ways.openAhead([...(planPartners(sizes, plan).get(peer) ?? [])], epoch);
   const next = isRecorded(train) ? null : turnAt(train, laterStep(train, step, plan.islands) ?? step);
   // Read past those that are expected, which belong to the plan in force.
-  const samples = next === null ? [] : samplesRead(plan, peer, tokens);
+  const samples = next === null ? [] : samplesOfStep(plan, peer, tokens);
   const first = (next?.number ?? 0) * train.globalBatchSize;
   const read = Promise.all(samples.map((sample) => tokens.read(first, [sample, sample + 1])));
   await Promise.all([links, read, base?.warm(plan, peer), warmRole(engine, train, plan, peer)]);

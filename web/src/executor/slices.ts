@@ -1,17 +1,20 @@
 /**
  * How gradient sums get from the holders to the keepers, the other way round than values (values.ts): which slices of
  * a block a holder sends to whom, and how a keeper adds those of all holders, in the plan's order, whenever they come.
+ * Of the token table rows may go (swarm/plan/tokenRows.ts), which both ends know from the same tokens.
  * What keepers of one shard add is compared, slice by slice, by digests of what was sent and received. Where slices go as
  * codes (swarm/plan/codedState.ts) the holder adds those too.
  */
-import { got, invariant, type PeerId } from '../../../swarm/base.ts';
+import { countIn, got, invariant, type PeerId, type Range, totalOf } from '../../../swarm/base.ts';
 import { keyText, type TensorKey } from '../../../swarm/messages/frame.ts';
-import { slices } from '../../../swarm/model/layout.ts';
-import { keepersOf } from '../../../swarm/plan/plan.ts';
+import type { BlockName } from '../../../swarm/model/model.ts';
+import { keepersOf, type Plan } from '../../../swarm/plan/plan.ts';
+import { distinctIds, runsOfRows, type SumPart, spreadRows, sumParts } from '../../../swarm/plan/tokenRows.ts';
 import { onlySent } from '../../../swarm/ways/compared.ts';
 import { blockTensor } from '../../../swarm/ways/tensors.ts';
 import { unpackedInt8 } from '../../../swarm/wire.ts';
-import type { Reading } from './engine.ts';
+import type { MicroTokens, Reading, Stage } from './engine.ts';
+import { BadTensorError } from './epochs.ts';
 import type { Role } from './role.ts';
 import type { Receive } from './surroundings.ts';
 
@@ -29,7 +32,14 @@ interface SentSlice {
 }
 
 /** By the slice's key. */
-export type SentSlices = Map<string, Promise<SentSlice>>;
+type SentSlices = Map<string, Promise<SentSlice>>;
+
+/** Of one step. */
+export interface StepSlices {
+  readonly step: number;
+  readonly sent: SentSlices;
+  readonly rows: StepRows;
+}
 
 /** Sends beside the step's work; resolves with what `look` makes of the values while they are lent. */
 type SendBeside = (
@@ -39,12 +49,54 @@ type SendBeside = (
   look: (values: Float32Array<ArrayBuffer>) => Promise<SentSlice>,
 ) => Promise<SentSlice>;
 
+/** Which rows of the token table a step's members touch: asked for where some of them go as rows. */
+export class StepRows {
+  readonly #plan: Plan;
+  readonly #tokens: (microBatch: number) => Promise<MicroTokens>;
+  readonly #known = new Map<PeerId, Promise<number[]>>();
+
+  constructor(plan: Plan, tokens: (microBatch: number) => Promise<MicroTokens>) {
+    [this.#plan, this.#tokens] = [plan, tokens];
+  }
+
+  /** Which elements of the block a part of this member's sums has, in its order. */
+  async runsOf({ range, table }: SumPart, peer: PeerId, width: number): Promise<Range[]> {
+    if (!table) return [range];
+    const known = this.#known.get(peer) ?? this.#idsOf(peer);
+    this.#known.set(peer, known);
+    return runsOfRows({ range, table }, width, await known);
+  }
+
+  async #idsOf(peer: PeerId): Promise<number[]> {
+    const member = this.#plan.stages[0]?.members.find((one) => one.peer === peer);
+    const tokens = await Promise.all((member?.microBatches ?? []).map(this.#tokens));
+    return distinctIds(tokens.flatMap(({ ids }) => [...ids]));
+  }
+}
+
+/** A part of a stage's own sums as it travels; behind rows it is 0. */
+export async function readSums(
+  stage: Stage,
+  block: BlockName,
+  part: SumPart,
+  runs: readonly Range[],
+): Promise<Reading> {
+  if (!part.table) return stage.readGradient(block, runs);
+  const reading = runs.length > 0 ? await stage.readGradient(block, runs) : null;
+  const padded = new Float32Array(countIn(part.range));
+  return {
+    take: async (use) => {
+      await reading?.take((values) => padded.set(values));
+      return use(padded);
+    },
+  };
+}
+
 /** This peer's gradient sums of a stage's blocks, to the keepers elsewhere. */
 export async function sendSlices(
   role: Role,
   index: number,
-  step: number,
-  sent: SentSlices,
+  { step, sent, rows }: StepSlices,
   send: SendBeside,
 ): Promise<void> {
   const { model, epoch, plan, peer, uses, stages } = role;
@@ -58,9 +110,13 @@ export async function sendSlices(
       const isCompared = keepers.length > 1;
       const { stateWire } = plan;
       const isAdded = stateWire !== undefined && keepers.includes(peer);
-      for (const range of slices(use, shard.range)) {
+      for (const part of sumParts(model, plan, { stage: index, peer }, use, shard.range)) {
+        const { range } = part;
         const key = { ...blockTensor(model, 'slice', index, { block: use.block, range }, stateWire), epoch, step };
-        const reading = await (stateWire ? stage.packGradient(use.block, range) : stage.readGradient(use.block, range));
+        const runs = await rows.runsOf(part, peer, model.width);
+        const reading = await (stateWire
+          ? stage.packGradient(use.block, range)
+          : readSums(stage, use.block, part, runs));
         const slice = send(others, key, reading, async (values) => {
           const codes = isAdded ? values.slice() : null;
           return { codes, digest: isCompared ? await digestOf(values) : null };
@@ -78,8 +134,7 @@ export async function sendSlices(
  */
 export async function addSlices(
   role: Role,
-  step: number,
-  sent: SentSlices,
+  { step, sent, rows }: StepSlices,
   receive: Receive,
 ): Promise<Promise<string[] | null>[]> {
   const { model, epoch, plan, peer, kept, shards, stages, uses } = role;
@@ -91,9 +146,9 @@ export async function addSlices(
     for (const holder of holders) {
       const use = uses.get(holder.stage)?.find((candidate) => candidate.block === block);
       invariant(use, `stage ${holder.stage} does not use ${block}`);
-      const parts = slices(use, range).map((part) => ({
+      const parts = sumParts(model, plan, holder, use, range).map((part) => ({
         part,
-        key: { ...blockTensor(model, 'slice', holder.stage, { block, range: part }, stateWire), epoch, step },
+        key: { ...blockTensor(model, 'slice', holder.stage, { block, range: part.range }, stateWire), epoch, step },
       }));
       const own = holder.peer === peer ? stages.get(holder.stage) : undefined;
       const ownSlices = own && isCompared ? parts.map(({ key }) => got(sent, keyText(key))) : [];
@@ -105,12 +160,19 @@ export async function addSlices(
       const pieces = await Promise.all(
         parts.map(async ({ part, key }, place) => {
           const words = own ? await codesOf(ownSlices[place]) : await receive(key, holder.peer);
-          const values = stateWire ? unpackedInt8(words, part[1] - part[0]) : words;
-          return { range: part, words, values };
+          const values = stateWire ? unpackedInt8(words, countIn(part.range)) : words;
+          const runs = await rows.runsOf(part, holder.peer, model.width);
+          if (part.table && values.subarray(totalOf(runs, countIn)).some((value) => value !== 0))
+            throw new BadTensorError(holder.peer, `${holder.peer} sends more than its rows of ${block}`);
+          return { words, runs: spreadRows(runs, values) };
         }),
       );
       if (isCompared && !own) digests.push(...pieces.map(({ words }) => digestOf(words)));
-      await shards.addReceived(block, range, pieces);
+      await shards.addReceived(
+        block,
+        range,
+        pieces.flatMap(({ runs }) => runs),
+      );
     }
     const all = isCompared ? whole(digests) : Promise.resolve(null);
     all.catch(() => undefined); // awaited with the report, unless what is received next fails first

@@ -28,7 +28,7 @@ export async function tamperWithSums({ model, epoch, uses, stages }: Role, index
   if (!tamper || stage.units) return;
   for (const { block, ranges } of got(uses, index)) {
     for (const range of ranges.flatMap(pieces)) {
-      const sums = await (await stage.readGradient(block, range)).take((values) => values.slice());
+      const sums = await (await stage.readGradient(block, [range])).take((values) => values.slice());
       tamper.made({ ...blockTensor(model, 'slice', index, { block, range }), epoch, step }, sums);
       stage.writeGradient(block, range, sums);
     }

@@ -2,8 +2,9 @@
  * Which tokens a donor will need soon. Any peer can say it from the plan alone, so they are fetched while another step
  * is computed.
  */
+import type { PeerId } from '../../../swarm/base.ts';
 import { isRecorded, laterStep, turnAt } from '../../../swarm/islands/rounds.ts';
-import type { Plan } from '../../../swarm/plan/plan.ts';
+import { keepersOf, type Plan } from '../../../swarm/plan/plan.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { TokenSource } from './tokenSource.ts';
 
@@ -34,8 +35,19 @@ export function expectHeldOut(held: TokenSource, train: Train, samples: readonly
   held.expect(rounds.flatMap((window) => samples.map((sample) => window + sample)));
 }
 
+/** Samples of a step whose tokens this peer needs: who keeps rows of the token table knows from them which ones it is sent. */
+export function samplesOfStep(plan: Plan, peer: PeerId, source: Pick<TokenSource, 'hasExamples'>): number[] {
+  const own = samplesRead(plan, peer, source);
+  const isKeeper = plan.state.some(
+    ({ block, shards }) => block === 'embedding' && shards.some((shard) => keepersOf(shard).includes(peer)),
+  );
+  if (plan.rows === undefined || !isKeeper) return own;
+  const others = plan.stages[0]?.members.flatMap((member) => samplesRead(plan, member.peer, source)) ?? [];
+  return [...new Set([...own, ...others])];
+}
+
 /**
- * Samples of a step whose tokens this peer needs: those that it embeds or takes the loss of, of examples all that go through
+ * Samples of a step that this peer computes with: those that it embeds or takes the loss of, of examples all that go through
  * it; in the order of its work.
  */
 export function samplesRead(

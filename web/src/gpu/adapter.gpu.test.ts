@@ -172,7 +172,7 @@ test.each(WAYS)('$name: $how', async (way) => {
     let squares = 0;
     for (const [index, { layers }] of way.stages.entries())
       for (const { name, tensors: specs, elements } of trainedIn(golden, layers)) {
-        const made = await (await at(stages, index).readGradient(name, [0, elements])).take((words) => words.slice());
+        const made = await (await at(stages, index).readGradient(name, [[0, elements]])).take((words) => words.slice());
         for (const spec of specs) {
           const exact = got(gradients, spec.name);
           const mine = made.subarray(spec.offset, spec.offset + spec.elements);

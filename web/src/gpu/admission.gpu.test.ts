@@ -53,10 +53,12 @@ function modelOf(family: keyof typeof FAMILIES) {
   return model.value;
 }
 
-function memoryIn(kept: Map<string, string>): Memory {
+function memoryIn(kept: { text: string }): Memory {
   return {
-    recall: async (key) => kept.get(key) ?? null,
-    remember: async (key, value) => void kept.set(key, value),
+    recall: async () => kept.text,
+    remember: async (checks) => {
+      kept.text = checks;
+    },
   };
 }
 
@@ -69,13 +71,15 @@ test.each(['gpt2', 'llama', 'gemma3_text'] as const)(
   '[AD1] %s: a right GPU passes, is measured, and is remembered',
   async (family) => {
     if (!dawn.ok) return console.warn(`skipped: ${dawn.reason}`);
-    const kept = new Map<string, string>();
+    const kept = { text: '' };
+    const right = () => kept.text.split('\n').length;
     const model = modelOf(family);
     const wire = 'f32' as const;
     const known = { memoryBytes: 3, memoryTriedBytes: 2 ** 40 };
     const drafted = { draftedBytes: 2 ** 40, known: null };
     const memory = memoryIn(kept);
-    const applicant = { adapter: ADAPTER, model, train, wire, memoryBytes: 2 ** 20, memory, drafted, now };
+    const of = { adapter: ADAPTER, evaluates: true, wallMs: () => 0 };
+    const applicant = { ...of, model, train, wire, memoryBytes: 2 ** 20, memory, drafted, now };
     const first = await admit({ ...applicant, gpu: gpuOf(dawn.value) });
     if (!first.ok) throw new Error(first.reason);
     expect(first.value.checkedKernels).toBeGreaterThan(15);
@@ -89,10 +93,12 @@ test.each(['gpt2', 'llama', 'gemma3_text'] as const)(
     }
     expect(first.value).toMatchObject({ memoryBytes: 2 ** 20, memoryTriedBytes: 2 ** 20 });
     expect(first.value.mainMemory).not.toHaveProperty('onGpuSeconds'); // no room for it
-    expect(kept.size).toBe(1);
+    expect(right()).toBe(first.value.checkedKernels);
     // Too little was found for this run: it is tried again. Enough of it is believed.
     const again = await admit({ ...applicant, drafted: { ...drafted, known }, gpu: gpuOf(dawn.value) });
-    expect(again).toMatchObject({ ok: true, value: { checkedKernels: 0, memoryBytes: 2 ** 20 } });
+    // Nothing is compared twice; on a busy machine the first visit had no time for some.
+    const left = right() - first.value.checkedKernels;
+    expect(again).toMatchObject({ ok: true, value: { checkedKernels: left, memoryBytes: 2 ** 20 } });
     const enough = { ...drafted, known: { ...known, memoryBytes: 2 ** 20 - 4 } };
     const last = await admit({ ...applicant, memoryBytes: 1_000_000, drafted: enough, gpu: gpuOf(dawn.value) });
     expect(last).toMatchObject({ ok: true, value: { memoryBytes: 1_000_000, memoryTriedBytes: 1_000_000 } });

@@ -30,12 +30,14 @@ interface Applicant extends Omit<Examinee, 'step' | 'compute'> {
   readonly memoryBytes: number | null;
   /** Of the server's welcome. */
   readonly drafted: Welcome['memory'];
+  /** Whether the run has held-out text. */
+  readonly evaluates: boolean;
   /** As the browser says it. */
   readonly machineGibibytes?: number | undefined;
 }
 
 type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
-type Prober = Omit<Applicant, 'adapter' | 'memory' | 'wire' | 'drafted'>;
+type Prober = Omit<Applicant, 'adapter' | 'memory' | 'wire' | 'drafted' | 'evaluates' | 'wallMs'>;
 
 /** A size far from one says best what a sample adds. The largest that fits is taken. */
 const MANY_SAMPLES = [8, 4, 2];
@@ -46,12 +48,15 @@ const PROBE_BYTES = 256 * 2 ** 20;
 /** The measured profile, or the sentence that says what is wrong with this GPU. */
 export async function admit(applicant: Applicant): Promise<Result<Profile>> {
   const { sequenceLength: sequence, globalBatchSize: samples } = applicant.train;
-  const verdict = await examine({ ...applicant, step: { sequence, samples }, compute: computeHere(applicant) });
+  const { evaluates } = applicant;
+  const step = { sequence, samples, evaluates };
+  const verdict = await examine({ ...applicant, step, compute: computeHere(applicant) });
   if (!verdict.ok) return verdict;
-  const layers = await layerTimes(applicant);
   const { limits } = applicant.gpu.device;
+  // Before a layer says how fast this device is: an update that is cut by that has another text than a shard's.
   const onGpuSeconds = await updateSpeed(applicant.gpu, applicant.memoryBytes, applicant.now);
   const mainMemory = { ...mainMemorySpeed(applicant.now), ...(onGpuSeconds !== null && { onGpuSeconds }) };
+  const layers = await layerTimes(applicant);
   const measured = { layers, mainMemory, deviceLimits: deviceLimitsOf(limits) };
   return success({ ...verdict.value, ...measured, ...(await memoryOf(applicant)) });
 }
@@ -155,7 +160,11 @@ async function probeStage({ gpu, model, train, asked, memoryBytes }: Omit<Prober
   const size = sizeOf(many);
   const sizes = [...new Set([1, few, many])];
   try {
-    return { stage: await createStage(gpu, model, { size, globalBatch: globalBatchSize, sizes }), few, many };
+    return {
+      stage: await createStage(gpu, model, { size, globalBatch: globalBatchSize, sizes, evaluates: false }),
+      few,
+      many,
+    };
   } catch (error) {
     if (!(error instanceof NoRoom)) throw error;
     return null;

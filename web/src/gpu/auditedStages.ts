@@ -59,7 +59,7 @@ async function sumsOf(stage: GpuStage, model: Model, layers: Range): Promise<Blo
   const sums: BlockPart[] = [];
   for (const { block: name, ranges } of blocksOfStage(model, layers))
     for (const range of ranges)
-      sums.push({ block: name, range, values: await copied(await stage.readGradient(name, range)) });
+      sums.push({ block: name, range, values: await copied(await stage.readGradient(name, [range])) });
   return sums;
 }
 

@@ -35,23 +35,26 @@ export interface Compiled {
   readonly losses: readonly { readonly launch: Launch; readonly dims: Dims }[];
 }
 
-/** Of every call that there is to do, once. */
-export function pipelinesOf(gpu: Gpu, compute: Compute, slots: ReadonlyMap<string, SlotCalls>) {
-  const all = new Set<KernelCall>();
-  for (const { packing, blocks: _, ...calls } of slots.values()) {
-    for (const passes of [calls, ...packing.values()]) for (const call of callsOf(passes)) all.add(call);
-  }
-  return compiledCalls(gpu, compute, [...all]);
+/** Every call that there is to do, once: what forwards run comes first. */
+export function everyCall(slots: readonly SlotCalls[]): KernelCall[] {
+  const first = slots.flatMap(({ packing, forward }) => {
+    const packings = [...packing.values()];
+    return [...packings.flatMap((one) => one.unpackInput), ...forward, ...packings.flatMap((one) => one.packOutput)];
+  });
+  const rest = slots.flatMap(({ packing, blocks: _, ...calls }) => [calls, ...packing.values()].flatMap(callsOf));
+  return [...new Set([...first, ...rest])];
 }
 
-function compiledCalls(gpu: Gpu, compute: Compute, calls: readonly KernelCall[]) {
+/** Pipelines, all of them asked for at once. `compute` null: the kernels are in the form that this device runs. */
+export function compiledCalls(gpu: Gpu, compute: Compute | null, calls: readonly KernelCall[]) {
   const { device, family, pipelines } = gpu;
   return Promise.all(
     calls.map(async (call) => {
       const packed = Object.entries(call.buffers).flatMap(([name, { packed: as }]) =>
         as ? [[name, as] as const] : [],
       );
-      const kernel = ofPacked(forDevice(gpu, compute, call.kernel), packed);
+      const own = compute === null ? call.kernel : forDevice(gpu, compute, call.kernel);
+      const kernel = ofPacked(own, packed);
       const choice = chooseLaunch(device, family, kernel, call.dims);
       return { call, kernel, choice, pipeline: await pipelines.get(kernel, call.dims, choice.variant) };
     }),
@@ -59,7 +62,7 @@ function compiledCalls(gpu: Gpu, compute: Compute, calls: readonly KernelCall[])
 }
 
 /** A launch for each call, in their order. */
-export async function launchesOf(gpu: Gpu, compute: Compute, calls: readonly KernelCall[]): Promise<Launch[]> {
+export async function launchesOf(gpu: Gpu, compute: Compute | null, calls: readonly KernelCall[]): Promise<Launch[]> {
   return boundLaunches(gpu, await compiledCalls(gpu, compute, calls));
 }
 
@@ -75,7 +78,7 @@ export async function compileCalls(
   compute: Compute,
   slots: ReadonlyMap<string, SlotCalls>,
 ): Promise<Compiled> {
-  const compiled = await pipelinesOf(gpu, compute, slots);
+  const compiled = await compiledCalls(gpu, compute, everyCall([...slots.values()]));
   const bound = await boundLaunches(gpu, compiled);
   const made = new Map(compiled.map(({ call }, place) => [call, at(bound, place)]));
   const launchOf = (call: KernelCall): Launch => {

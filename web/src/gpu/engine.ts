@@ -2,18 +2,17 @@
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
 import { invariant } from '../../../swarm/base.ts';
 import type { Model } from '../../../swarm/model/model.ts';
-import { program } from '../../../swarm/model/program.ts';
 import { type Compute, computeOf } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { RunWire } from '../../../swarm/wire.ts';
-import type { Engine } from '../executor/role.ts';
+import type { Engine, StageSizes } from '../executor/role.ts';
 import { GpuAnswerStage } from './answerStage.ts';
-import { pipelinesOf } from './compile.ts';
 import { canHalve, type Gpu, type OpenDevice } from './device.ts';
 import { withHostShards } from './hostShards.ts';
 import { createShards } from './shards.ts';
 import { createStage, GpuStage } from './stage.ts';
-import { arenasOf, type StagePlan, stageCalls, standingPartsOf } from './stageCalls.ts';
+import type { StagePlan } from './stageCalls.ts';
+import { warm } from './warm.ts';
 
 /** No units: the plain kernels; no class: the usual one. */
 type OpenedGpu = Pick<OpenDevice, 'device' | 'family'> &
@@ -29,21 +28,32 @@ export const gpuOf = ({ device, family, units = [], gpuClass, bindingBytes }: Op
   pipelines: new PipelineCache(device),
 });
 
-/** `asked`: the precision that the run asks for, which this device may not have. */
+/**
+ * `asked`: the precision that the run asks for, which this device may not have. `evaluates`: whether the run has held-out
+ * text.
+ */
 export function gpuEngine(
   gpu: Gpu,
   model: Model,
   { globalBatchSize: globalBatch, optimizer }: Train,
   wire: RunWire = 'f32',
   asked: Compute = 'f32',
+  evaluates = true,
 ): Engine {
   const compute = computeOf(asked, canHalve(gpu.device, gpu.family));
+  const planOf = ({ size, sizes }: StageSizes): StagePlan => ({
+    ...{ size, sizes, globalBatch, evaluates },
+    isScaled: asked === 'f16',
+  });
   return {
     wire,
     asked,
     compute,
-    stage: (size, sizes) => createStage(gpu, model, { size, sizes, globalBatch, isScaled: asked === 'f16' }),
-    warm: (size, sizes) => warmStage(gpu, model, { size, sizes, globalBatch, isScaled: asked === 'f16' }),
+    stage: (size, sizes) => createStage(gpu, model, planOf({ size, sizes })),
+    warm: (plan, peer, stages) => {
+      const plans = new Map(Array.from(stages, ([index, sizes]) => [index, planOf(sizes)]));
+      return warm({ gpu, model, compute, optimizer }, plan, peer, plans);
+    },
     answers: (stage, size) => {
       invariant(stage instanceof GpuStage, 'a stage of this device');
       return GpuAnswerStage.create(gpu, model, stage, { ...size, compute });
@@ -54,23 +64,3 @@ export function gpuEngine(
       }),
   };
 }
-
-/** Ahead of a stage: compiles its pipelines, which takes long and needs no memory. They are kept; no buffer is made. */
-export async function warmStage(gpu: Gpu, model: Model, plan: StagePlan): Promise<void> {
-  const { layers, compute = 'f32' } = plan.size;
-  const arenas = arenasOf(model, plan);
-  const parts = {
-    model,
-    plan,
-    compute,
-    gpu,
-    program: program(model, layers, plan.size),
-    buffers: NO_BUFFERS,
-    arenas,
-    standing: standingPartsOf(model, plan),
-  };
-  await pipelinesOf(gpu, compute, stageCalls(parts));
-}
-
-/** Calls name their buffers; nothing is bound where only their pipelines are wanted. */
-const NO_BUFFERS = { get: () => ({}) as GPUBuffer };

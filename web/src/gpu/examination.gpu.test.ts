@@ -2,7 +2,7 @@
  * What becomes of a matrix unit that computes wrong, on Dawn. No adapter here has a unit: at these sizes one workgroup makes
  * a whole product in either form, so a plain product's text stands in for the unit's, as it is or a thousandth too large.
  */
-import { beforeAll, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
 import type { Dims, Kernel, Source } from '../../../shaders/kernel/kernel.ts';
 import { PipelineCache } from '../../../shaders/kernel/launch.ts';
@@ -10,7 +10,7 @@ import type { Variant } from '../../../shaders/kernel/text.ts';
 import { dawnDevice } from '../../../shaders/testing/dawn.ts';
 import { modelFromConfig } from '../../../swarm/model/families.ts';
 import type { Gpu } from './device.ts';
-import { examine } from './examination.ts';
+import { type Examinee, examine } from './examination.ts';
 import { kernelCases } from './kernelCheck.ts';
 
 const UNIT: MatrixUnit = { component: 'f32', m: 8, n: 8, k: 8, lanes: 32 };
@@ -47,8 +47,8 @@ class Driver extends PipelineCache {
   }
 }
 
-function modelOf() {
-  const model = modelFromConfig(CONFIG);
+function modelOf(inner = 8) {
+  const model = modelFromConfig({ ...CONFIG, intermediate_size: inner });
   if (!model.ok) throw new Error(model.reason);
   return model.value;
 }
@@ -70,24 +70,41 @@ beforeAll(() => {
   }
 });
 
-function examined(kept: Map<string, string>) {
+const ADAPTER = { vendor: 'v', architecture: 'a', description: '', software: false, browser: 'dawn' };
+const DAY_MS = 86_400_000;
+
+/** What a browser keeps. */
+interface Kept {
+  text: string | null;
+}
+
+function examined(kept: Kept, visit: Partial<Examinee> = {}) {
   return examine({
-    gpu,
-    adapter: { vendor: 'v', architecture: 'a', description: '', software: false, browser: 'dawn' },
-    model: modelOf(),
-    step: STEP,
-    wire: 'f32',
-    compute: 'f32',
-    memory: { recall: async (key) => kept.get(key) ?? null, remember: async (key, value) => void kept.set(key, value) },
+    ...{ gpu, adapter: ADAPTER, model: modelOf(), step: STEP, wire: 'f32', compute: 'f32' },
+    memory: {
+      recall: async () => kept.text,
+      remember: async (checks) => {
+        kept.text = checks;
+      },
+    },
     now: () => 0, // no check ends early
+    wallMs: () => 100 * DAY_MS,
+    ...visit,
   });
+}
+
+/** Of a GPU without units. */
+async function countOf(kept: Kept, visit: Partial<Examinee> = {}): Promise<number> {
+  const verdict = await examined(kept, { gpu: { ...gpu, offeredUnits: [], units: [] }, ...visit });
+  if (!verdict.ok) throw new Error(verdict.reason);
+  return verdict.value.checkedKernels;
 }
 
 const skipped = found.ok ? '' : ` (skipped: ${found.reason})`;
 
 test.skipIf(!found.ok)(`a unit that multiplies right is used, and remembered${skipped}`, async () => {
   products = 'right';
-  const kept = new Map<string, string>();
+  const kept = { text: null };
   const verdict = await examined(kept);
   expect(verdict).toEqual({ ok: true, value: { checkedKernels: expect.any(Number) } });
   expect(verdict.ok && verdict.value.checkedKernels).toBeGreaterThan(15);
@@ -98,7 +115,7 @@ test.skipIf(!found.ok)(`a unit that multiplies right is used, and remembered${sk
 
 test.skipIf(!found.ok)(`one that multiplies wrong is left out, at every visit${skipped}`, async () => {
   products = 'wrong on the unit';
-  const kept = new Map<string, string>();
+  const kept = { text: null };
   const wrongUnit = expect.stringMatching(/^matmul\.TN\S* is wrong in the shape .* on the GPU, .* on the CPU$/);
   const verdict = await examined(kept);
   expect(verdict).toEqual({ ok: true, value: { checkedKernels: expect.any(Number), wrongUnit } });
@@ -110,9 +127,60 @@ test.skipIf(!found.ok)(`one that multiplies wrong is left out, at every visit${s
 
 test.skipIf(!found.ok)(`[AD2] a GPU whose plain products are wrong too is refused${skipped}`, async () => {
   products = 'wrong everywhere';
-  const kept = new Map<string, string>();
+  const kept = { text: null };
   expect(await examined(kept)).toEqual({
     ok: false,
     reason: expect.stringMatching(/^kernel matmul.* does not compile/),
+  });
+  expect(kept.text).toBeNull();
+});
+
+describe.skipIf(!found.ok)(`what was right${skipped}`, () => {
+  beforeAll(() => {
+    products = 'right';
+  });
+
+  test('is compared again after seven days, by another browser and on another adapter', async () => {
+    const kept: Kept = { text: null };
+    const all = await countOf(kept);
+    const onDay = (day: number) => ({ wallMs: () => day * DAY_MS });
+    expect(await countOf(kept, onDay(106))).toBe(0);
+    expect(await countOf(kept, { adapter: { ...ADAPTER, browser: 'dawn 2' } })).toBe(all);
+    expect(await countOf(kept, { adapter: { ...ADAPTER, architecture: 'b' } })).toBe(all);
+    expect(await countOf(kept, onDay(107))).toBe(all);
+    expect(await countOf(kept, onDay(99)), 'a clock that was set back').toBe(all);
+  });
+
+  test('is not compared again for another run: what is new there is', async () => {
+    const kept: Kept = { text: null };
+    const all = await countOf(kept);
+    const other = { model: modelOf(12) };
+    const fresh = await countOf(kept, other);
+    expect(fresh).toBeGreaterThan(0);
+    expect(fresh).toBeLessThan(all);
+    expect(await countOf(kept, other)).toBe(0);
+    expect(await countOf(kept)).toBe(0);
+  });
+
+  test('is not compared again where time ended the visit before: the next one goes on', async () => {
+    const all = await countOf({ text: null });
+    const kept: Kept = { text: null };
+    let seconds = 0;
+    const counts: number[] = [];
+    do counts.push(await countOf(kept, { now: () => seconds++ }));
+    while (counts.at(-1) !== 0);
+    expect(counts.length).toBeGreaterThan(3);
+    expect(counts.reduce((sum, count) => sum + count)).toBe(all);
+  });
+
+  test('is kept for some models, of which the newest stay', async () => {
+    const old = Array.from({ length: 1000 }, (_, i) => `${i.toString(16).padStart(32, '0')} 99`);
+    const kept: Kept = { text: ['nonsense', ...old, 'nonsense'].join('\n') };
+    const all = await countOf(kept);
+    const lines = kept.text?.split('\n') ?? [];
+    expect(lines).toHaveLength(400);
+    expect(lines.filter((line) => line.endsWith(' 100'))).toHaveLength(all);
+    expect(lines[0]).toBe(old[600 + all]);
+    expect(await countOf(kept)).toBe(0);
   });
 });

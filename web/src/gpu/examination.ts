@@ -4,11 +4,12 @@
  * anyone's, and only what is wrong with those is a refusal.
  *
  * The choice is a function of adapter and run: the cases are seeded, and those on a unit are all compared, however long
- * that takes. What is right is remembered by adapter, model and the kernels' own text, which stands for the build.
+ * that takes. A case that is right is remembered for a week, by adapter, browser, shape and the kernel's own text: no visit
+ * compares it again, and each goes on where time ended the one before. After a fault the page forgets all of them.
  */
 import type { MatrixUnit } from '../../../shaders/family/matrixUnit.ts';
 import { textOf } from '../../../shaders/kernel/text.ts';
-import { type Result, success } from '../../../swarm/base.ts';
+import { got, type Result, success } from '../../../swarm/base.ts';
 import { DETAIL_LENGTH_LIMIT } from '../../../swarm/fields.ts';
 import type { AdapterProfile, Profile } from '../../../swarm/messages/profile.ts';
 import type { Model } from '../../../swarm/model/model.ts';
@@ -17,10 +18,15 @@ import type { CodedState, RunWire } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
 import { CHECK_SECONDS, checkKernels, type KernelCase, kernelCases, type StepShape } from './kernelCheck.ts';
 
-/** What outlives the tab. */
+const DAY_MS = 86_400_000;
+const FRESH_DAYS = 7;
+/** A model has some fifty cases. */
+const MOST_KEPT = 400;
+
+/** What outlives the tab: which cases were right. */
 export interface Memory {
-  recall(key: string): Promise<string | null>;
-  remember(key: string, value: string): Promise<void>;
+  recall(): Promise<string | null>;
+  remember(checks: string): Promise<void>;
 }
 
 export interface Examinee {
@@ -37,6 +43,8 @@ export interface Examinee {
   readonly memoryBytes?: number | null;
   /** Seconds. */
   readonly now: () => number;
+  /** Of this computer's calendar. */
+  readonly wallMs: () => number;
 }
 
 /** The part of a profile that says what was examined. */
@@ -57,31 +65,48 @@ export async function examine(examinee: Examinee): Promise<Result<Examination>> 
   );
 }
 
-/** How many were compared; none of those that an earlier visit found right. */
+/** How many were compared: none of those that an earlier visit found right. */
 async function checked(
   examinee: Examinee,
   units: readonly MatrixUnit[],
   concerns: (one: KernelCase) => boolean,
   forSeconds: number,
 ): Promise<Result<number>> {
-  const { gpu, model, step, wire, compute, stateWire, memory, memoryBytes, now } = examinee;
+  const { gpu, model, step, wire, compute, stateWire, memory, memoryBytes, now, wallMs } = examinee;
   const cases = kernelCases({ ...gpu, units }, model, step, wire, compute, stateWire).filter(concerns);
   if (cases.length === 0) return success(0);
-  const key = `checked ${await fingerprint(examinee, cases)}`;
-  if ((await memory.recall(key)) !== null) return success(0);
-  const result = await checkKernels(gpu, cases, now, { forSeconds, memoryBytes });
-  if (result.ok) await memory.remember(key, 'right');
-  return result;
+  const prints = new Map<KernelCase, string>();
+  for (const one of cases) prints.set(one, await fingerprint(examinee, one));
+  const day = Math.floor(wallMs() / DAY_MS);
+  const known = rightSince(await memory.recall(), day);
+  const left = cases.filter((one) => !known.has(got(prints, one)));
+  const result = await checkKernels(gpu, left, now, { forSeconds, memoryBytes });
+  if (!result.ok) return result;
+  if (result.value.length === 0) return success(0);
+  const found = result.value.map((one) => [got(prints, one), day] as const);
+  // Another tab may have found something meanwhile.
+  const all = [...rightSince(await memory.recall(), day), ...found].slice(-MOST_KEPT);
+  await memory.remember(all.map((entry) => entry.join(' ')).join('\n'));
+  return success(result.value.length);
 }
 
-/** SHA-256 over what the verdict depends on. */
-async function fingerprint({ gpu, adapter }: Examinee, cases: readonly KernelCase[]): Promise<string> {
-  const texts = cases.map(({ kernel, dims }) => [
-    kernel.name,
-    dims,
-    textOf(kernel, dims, { family: gpu.family, inBoxes: false }),
-  ]);
-  const bytes = new TextEncoder().encode(JSON.stringify([adapter, gpu.family, texts]));
+/** The fingerprints in a kept text, in its order, that are fresh on this day, each with its own; what is no such line is passed over. */
+function rightSince(text: string | null, day: number): ReadonlyMap<string, number> {
+  const lines = [...(text ?? '').matchAll(/^([0-9a-f]{32}) ([0-9]{1,9})$/gm)];
+  return new Map(
+    lines
+      .map(([, print = '', found]) => [print, Number(found)] as const)
+      .filter(([, found]) => found <= day && day < found + FRESH_DAYS),
+  );
+}
+
+/** Of a SHA-256 over what the verdict on a case depends on. */
+async function fingerprint(
+  { gpu: { family }, adapter }: Examinee,
+  { kernel, dims, isReal }: KernelCase,
+): Promise<string> {
+  const text = textOf(kernel, dims, { family, inBoxes: false });
+  const bytes = new TextEncoder().encode(JSON.stringify([adapter, family, kernel.name, dims, isReal === true, text]));
   const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
-  return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return Array.from(hash.subarray(0, 16), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -98,7 +98,7 @@ test.each(CASES)(
     stage.backward(0, null);
     const gradients = await Promise.all(
       model.blocks.map(async ({ name, elements }) =>
-        (await stage.readGradient(name, [0, elements])).take((sums: Float32Array) => sums.slice()),
+        (await stage.readGradient(name, [[0, elements]])).take((sums: Float32Array) => sums.slice()),
       ),
     );
     stage.free(0);

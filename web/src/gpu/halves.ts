@@ -13,11 +13,14 @@ import { halfValue } from '../../../swarm/wire.ts';
 import type { Reading } from '../executor/engine.ts';
 import { created, type ReadbackPool, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
+import type { KernelCall } from './kernelCall.ts';
 import { parts, windowOf } from './windows.ts';
 
 const kernel = inHalves(copyIn);
 /** Of single elements, so that any range can be written. */
 const ANY = { n: 1, offset: 1 };
+/** What a writer compiles. */
+export const WRITES_HALVES: KernelCall = { kernel, dims: ANY, buffers: {}, label: kernel.name };
 
 interface HalfLaunches {
   readonly launches: readonly Launch[];

@@ -105,7 +105,7 @@ class HostShards implements Shards {
     await shard.busy;
     this.#begin(shard);
     for (const part of slices(use, range)) {
-      const reading = await stage.readGradient(name, part);
+      const reading = await stage.readGradient(name, [part]);
       await reading.take((values) => add(shard, part, values));
     }
   }

@@ -19,7 +19,7 @@ import { packInt8Difference, packInt8Rest } from '../../../shaders/wire/packInt8
 import { given, type Result, refusal, success } from '../../../swarm/base.ts';
 import { hasMatrices } from '../../../swarm/model/matrices.ts';
 import type { Model } from '../../../swarm/model/model.ts';
-import { program } from '../../../swarm/model/program.ts';
+import { type Program, program } from '../../../swarm/model/program.ts';
 import { type Compute, ELEMENT_BYTES } from '../../../swarm/precision.ts';
 import { type CodedState, type RunWire, WIRE_ENCODINGS } from '../../../swarm/wire.ts';
 import type { Gpu } from './device.ts';
@@ -56,6 +56,8 @@ export const CHECK_SECONDS = 5;
 export interface StepShape {
   readonly sequence: number;
   readonly samples: number;
+  /** Whether the run has held-out text; absent: it does. */
+  readonly evaluates?: boolean;
 }
 
 /**
@@ -65,7 +67,7 @@ export interface StepShape {
 export function kernelCases(
   gpu: Pick<Gpu, 'device' | 'family' | 'units' | 'gpuClass' | 'bindingBytes'>,
   model: Model,
-  { sequence, samples }: StepShape,
+  { sequence, samples, evaluates = true }: StepShape,
   wire: RunWire,
   compute: Compute = 'f32',
   stateWire?: CodedState,
@@ -86,7 +88,7 @@ export function kernelCases(
     program(model, [0, 1], { recompute: [0], samples, sequence, compute });
   const callsOf = (places: Places): KernelCall[] =>
     [...ends, inRuns(places)].flatMap((end) => [
-      ...Object.values<readonly KernelCall[]>({ ...microBatchCalls(end, places) }).flat(),
+      ...passesOf(end, places, evaluates),
       ...encodingsOf(end, wires, compute).flatMap((encoding) =>
         Object.values<readonly KernelCall[]>({ ...packingOf(end, places, encoding) }).flat(),
       ),
@@ -123,6 +125,11 @@ export function kernelCases(
   return [...few, ...[...real.values()].toSorted((a, b) => flops(b) - flops(a))];
 }
 
+function passesOf(end: Program, places: Places, evaluates: boolean): KernelCall[] {
+  const { evaluation, ...trained } = microBatchCalls(end, places);
+  return [...Object.values<readonly KernelCall[]>(trained).flat(), ...(evaluates ? evaluation : [])];
+}
+
 /** What updates the run's state, but for its products and norms. */
 function updateKernels(model: Model, compute: Compute): Kernel[] {
   const isShadowed = compute === 'f16';
@@ -157,31 +164,37 @@ interface CheckRoom {
   readonly memoryBytes?: number | null | undefined;
 }
 
-/** How many were compared; or what is wrong with this GPU. `now`: seconds. */
-export async function checkKernels(
+/**
+ * Which were compared; or what is wrong with this GPU. `now`: seconds. All pipelines are asked for at once, and each case
+ * waits for its own: what a driver needs for that is not the check's time.
+ */
+export async function checkKernels<Case extends Shaped & Partial<KernelCase>>(
   gpu: Pick<Gpu, 'device' | 'family' | 'pipelines'>,
-  cases: readonly (Shaped & Partial<KernelCase>)[],
+  cases: readonly Case[],
   now: () => number,
   { forSeconds = CHECK_SECONDS, memoryBytes = null }: CheckRoom = {},
-): Promise<Result<number>> {
+): Promise<Result<readonly Case[]>> {
   const { device, family, pipelines } = gpu;
   const few = cases.filter(({ isReal }) => !isReal);
   try {
-    await pipelines.precompile(
-      few.map(({ kernel, dims }) => [kernel, dims]),
-      family,
-    );
-    const begun = now();
-    let checked = 0;
-    for (const { kernel, dims } of few) {
-      if (checked > 0 && now() > begun + (forSeconds * FEW_ROWS_SECONDS) / CHECK_SECONDS) break;
+    const wanted = few.map(({ kernel, dims }) => [kernel, dims] as const);
+    pipelines.precompile(wanted, family).catch(() => undefined); // each of them is awaited below
+    const right: Case[] = [];
+    let seconds = 0;
+    for (const one of few) {
+      if (right.length > 0 && seconds > (forSeconds * FEW_ROWS_SECONDS) / CHECK_SECONDS) break;
+      const { kernel, dims } = one;
+      await pipelines.get(kernel, dims, { family, inBoxes: false });
+      const begun = now();
       const { excess, where } = await compareKernel(device, family, kernel, dims, { pipelines });
       if (excess > 0) return refusal(`${kernel.name} is wrong in the shape ${JSON.stringify(dims)}: ${where}`);
-      checked++;
+      seconds += now() - begun;
+      right.push(one);
     }
     const shapes = cases.filter(({ isReal }) => isReal);
-    const real = await checkRealShapes(gpu, shapes, { memoryBytes, now, endSeconds: begun + forSeconds });
-    return real.ok ? success(checked + real.value) : real;
+    const endSeconds = now() + forSeconds - seconds;
+    const real = await checkRealShapes(gpu, shapes, { memoryBytes, now, endSeconds });
+    return real.ok ? success([...right, ...real.value]) : real;
   } catch (error) {
     return refusal(error instanceof Error ? error.message : String(error));
   }

@@ -57,9 +57,10 @@ async function stepOn(family: AdapterFamily, config: object, bindingBytes?: numb
   ids[5] = VOCABULARY - 1;
   const read = async (what: 'readGradient' | 'readValues') => {
     const arrays = model.blocks.flatMap(({ name, elements }) =>
-      [0, 1, 2, 3].map((quarter) =>
-        stage[what](name, [Math.floor((quarter * elements) / 4), Math.floor(((quarter + 1) * elements) / 4)]),
-      ),
+      [0, 1, 2, 3].map((quarter) => {
+        const range = [Math.floor((quarter * elements) / 4), Math.floor(((quarter + 1) * elements) / 4)] as const;
+        return what === 'readValues' ? stage.readValues(name, range) : stage.readGradient(name, [range]);
+      }),
     );
     const found: Float32Array[] = [];
     for (const reading of arrays) found.push(await (await reading).take((values: Float32Array) => values.slice()));

@@ -112,7 +112,7 @@ async function gradientsOf(stage: GpuStage, model: Model): Promise<Map<string, F
     const block = got(new Map(model.blocks.map((own) => [own.name, own])), use.block);
     const values = new Float32Array(block.elements);
     for (const range of slices(use, [0, block.elements]))
-      await (await stage.readGradient(use.block, range)).take((words) => values.set(words, range[0]));
+      await (await stage.readGradient(use.block, [range])).take((words) => values.set(words, range[0]));
     for (const { name, offset, elements } of block.tensors) found.set(name, values.subarray(offset, offset + elements));
   }
   return found;

@@ -5,7 +5,7 @@
  */
 import { type Dims, inTextFor, type Kernel } from '../../../shaders/kernel/kernel.ts';
 import { compareSampled, OutOfRoom } from '../../../shaders/kernel/sampled.ts';
-import { ratesOf } from '../../../shaders/kernel/watchdog.ts';
+import { learnRates, ratesOf } from '../../../shaders/kernel/watchdog.ts';
 import { type Result, refusal, success } from '../../../swarm/base.ts';
 import type { Gpu } from './device.ts';
 
@@ -30,20 +30,23 @@ interface Room {
   readonly endSeconds: number;
 }
 
-/** How many were compared; or what is wrong with this GPU. */
-export async function checkRealShapes(
+/**
+ * Which were compared; or what is wrong with this GPU. One that is far faster than it was taken for is known as such from
+ * then on, so that neither the next shapes nor the layer that is measured next are cut, in texts that no plan will run.
+ */
+export async function checkRealShapes<Shape extends RealShape>(
   gpu: Pick<Gpu, 'device' | 'family' | 'pipelines'>,
-  shapes: readonly RealShape[],
+  shapes: readonly Shape[],
   { memoryBytes, now, endSeconds }: Room,
-): Promise<Result<number>> {
+): Promise<Result<readonly Shape[]>> {
   const { device, family, pipelines } = gpu;
   const mostBytes = Math.min(MOST_BYTES, (memoryBytes ?? Number.POSITIVE_INFINITY) / 2);
-  let rate = ratesOf(device, family).flopsPerSecond;
-  let checked = 0;
+  const checked = new Set<Shape>();
   for (const shape of shapes) {
     let flops = 0;
     for (;;) {
-      if (now() > endSeconds) return success(checked);
+      if (now() > endSeconds) return success([...checked]);
+      const rate = ratesOf(device, family).flopsPerSecond;
       const fitting = inRoom(shape, { device, mostBytes, mostFlops: rate * RUN_SECONDS });
       // The same rows again would say nothing new.
       if (fitting === null || fitting.kernel.cost(fitting.dims).flops <= flops) break;
@@ -53,14 +56,13 @@ export async function checkRealShapes(
       const run = await compareSampled(device, family, kernel, dims, { pipelines, count, now }).catch(noRoom);
       if (run === null) break;
       if (run.excess > 0) return refusal(`${kernel.name} is wrong in the shape ${JSON.stringify(dims)}: ${run.where}`);
-      checked++;
+      checked.add(shape);
       if (run.seconds <= 0 || fitting.isWhole) break;
-      const measured = flops / run.seconds;
-      if (measured < 2 * rate) break;
-      rate = measured;
+      if (flops / run.seconds < 2 * rate) break;
+      learnRates(device, family, flops / rate, run.seconds);
     }
   }
-  return success(checked);
+  return success([...checked]);
 }
 
 function noRoom(error: unknown): null {

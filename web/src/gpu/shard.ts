@@ -4,12 +4,11 @@
  */
 import { addInto } from '../../../shaders/arrays/addInto.ts';
 import { inHalves } from '../../../shaders/kernel/inHalves.ts';
-import { type BufferSlice, closeLaunch, createLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
-import { chooseLaunch } from '../../../shaders/kernel/watchdog.ts';
+import { type BufferSlice, closeLaunch, type Launch } from '../../../shaders/kernel/launch.ts';
 import { adamw, adamwShadow } from '../../../shaders/update/adamw.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { dimsOfRun, runParts, type UpdatedTensor, updateRuns } from '../../../shaders/update/updateRuns.ts';
-import { invariant } from '../../../swarm/base.ts';
+import { got, invariant } from '../../../swarm/base.ts';
 import {
   GATHERED_INCOMING,
   hasHeld,
@@ -22,12 +21,21 @@ import { type BlockName, block, type Model } from '../../../swarm/model/model.ts
 import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Stage } from '../executor/engine.ts';
-import { type BufferSet, created } from './buffers.ts';
+import type { BufferSet } from './buffers.ts';
 import type { Gpu } from './device.ts';
-import { type MakeLaunch, muonLaunches, type WholeTensor } from './muonLaunches.ts';
+import { call, type KernelCall } from './kernelCall.ts';
+import { muonCalls, type WholeTensor } from './muonCalls.ts';
 import { GpuStage } from './stage.ts';
 import type { Placed } from './stateCodec.ts';
 import { partElements, parts, windowOf } from './windows.ts';
+
+/** What a shard does, as calls or as launches. */
+interface ShardWorks<One> {
+  /** Empty where one holder alone makes the gradient. */
+  readonly add: readonly One[];
+  readonly norm: readonly One[];
+  readonly update: readonly One[];
+}
 
 export interface Shard {
   readonly work: ShardWork;
@@ -39,12 +47,12 @@ export interface Shard {
   /** What those who are sent its values have of them; null: they are sent none, or not from here. */
   readonly held: Placed | null;
   readonly sum: Placed;
-  /** `add` is empty where one holder alone makes the gradient. */
-  readonly launches: {
-    readonly add: readonly Launch[];
-    readonly norm: readonly Launch[];
-    readonly update: readonly Launch[];
-  };
+  readonly launches: ShardWorks<Launch>;
+}
+
+/** A shard before its pipelines are compiled. */
+export interface ShardCalls extends Omit<Shard, 'launches'> {
+  readonly calls: ShardWorks<KernelCall>;
 }
 
 export function onThisDevice(stage: Stage | undefined): GpuStage {
@@ -60,21 +68,24 @@ export function closeLaunches({ launches: { add, norm, update } }: Shard): void 
   [...add, ...norm, ...update].forEach(closeLaunch);
 }
 
+/** Where the blocks of a stage lie. */
+type Home = Pick<GpuStage, 'arena' | 'valuesBuffer' | 'gradientsBuffer'>;
+
 /** What shards are made of; `buffers` are those of all of them. */
-interface ShardParts {
+export interface ShardParts {
   readonly gpu: Gpu;
   readonly model: Model;
   readonly compute: Compute;
   readonly optimizer: Train['optimizer'];
-  readonly buffers: BufferSet;
-  readonly stages: ReadonlyMap<number, Stage>;
+  readonly buffers: Pick<BufferSet, 'get'>;
+  readonly stages: ReadonlyMap<number, Home>;
 }
 
-export async function createShard(from: ShardParts, work: ShardWork): Promise<Shard> {
+export function shardCalls(from: ShardParts, work: ShardWork): ShardCalls {
   const { gpu, model, compute, optimizer, buffers, stages } = from;
   const key = shardBufferKey(work.block, work.range);
   const own = arena(block(model, work.block), [work.range], compute);
-  const inStage = (index: number): GpuStage => onThisDevice(stages.get(index));
+  const inStage = (index: number): Home => got(stages, index);
   const home = work.valuesStage === null ? null : inStage(work.valuesStage);
   const values =
     home && work.master === 'stage' ? valuesOf(home, work.block) : { buffer: buffers.get(`values/${key}`), arena: own };
@@ -85,12 +96,6 @@ export async function createShard(from: ShardParts, work: ShardWork): Promise<Sh
   // In place the shard is a whole arena of its stage, so the sum is laid out as the shard's own buffers are.
   const n = own.floats;
   invariant(sum.arena.floats === n, `shard ${key} is added in place but is not the whole of its block`);
-  const launch: MakeLaunch = async (kernel, slices, dims) => {
-    const choice = chooseLaunch(gpu.device, gpu.family, kernel, dims);
-    const pipeline = await gpu.pipelines.get(kernel, dims, choice.variant);
-    const request = { device: gpu.device, pipeline, kernel, ...choice, buffers: slices, dims, label: key };
-    return created(gpu.device, `shard ${key}`, () => createLaunch(request));
-  };
   const slice = (
     buffer: GPUBuffer,
     { from, length }: { readonly from: number; readonly length: number },
@@ -102,30 +107,30 @@ export async function createShard(from: ShardParts, work: ShardWork): Promise<Sh
   const shadow = home && work.master === 'own' && compute === 'f16' ? home : null;
   const moments = momentArenas(model, work, compute);
   const placed = { key, own, moments, values, sum, shadow: shadow && valuesOf(shadow, work.block) };
-  const update = await updateLaunches(placed, gpu.bindingBytes, buffers, launch);
+  const update = updateCalls(placed, gpu.bindingBytes, buffers);
   if (optimizer.type === 'muon') {
-    const parts = { gpu, buffers, momentum: optimizer.momentum, launch };
-    update.push(...(await muonLaunches(parts, wholeTensors(placed, buffers))));
+    const parts = { gpu, buffers, momentum: optimizer.momentum, label: key };
+    update.push(...muonCalls(parts, wholeTensors(placed, buffers)));
   }
-  const add: Launch[] = [];
-  const norm: Launch[] = [];
+  const add: KernelCall[] = [];
+  const norm: KernelCall[] = [];
   const incoming = work.holders.length > 1 || work.isGathered ? buffers.get(incomingName(work, key)) : null;
   const partials = { buffer: buffers.get(`partials/${key}`) };
   for (const part of parts(n, gpu.bindingBytes)) {
     const acc = slice(sum.buffer, part);
-    if (incoming) add.push(await launch(addInto, { x: slice(incoming, part), acc }, { n: part.length }));
+    if (incoming) add.push(call(addInto, { x: slice(incoming, part), acc }, { n: part.length }, key));
     const accumulate = part.from === 0 ? 0 : 1;
-    norm.push(await launch(sumSquares, { x: acc, partials }, { n: part.length, accumulate }));
+    norm.push(call(sumSquares, { x: acc, partials }, { n: part.length, accumulate }, key));
   }
   const held = hasHeld(work)
     ? { buffer: buffers.get(`held/${key}`), arena: own }
     : home && work.isPrimary && work.isCoded
       ? valuesOf(home, work.block)
       : null;
-  return { work, key, arena: own, moments, values, held, sum, launches: { add, norm, update } };
+  return { work, key, arena: own, moments, values, held, sum, calls: { add, norm, update } };
 }
 
-const valuesOf = (stage: GpuStage, name: BlockName): Placed => ({
+const valuesOf = (stage: Home, name: BlockName): Placed => ({
   buffer: stage.valuesBuffer(name),
   arena: stage.arena(name),
 });
@@ -137,7 +142,10 @@ interface PlacedShard extends Pick<Shard, 'key' | 'moments' | 'values' | 'sum'> 
   readonly shadow: Placed | null;
 }
 
-function wholeTensors({ key, own, moments, values, sum, shadow }: PlacedShard, buffers: BufferSet): WholeTensor[] {
+function wholeTensors(
+  { key, own, moments, values, sum, shadow }: PlacedShard,
+  buffers: ShardParts['buffers'],
+): WholeTensor[] {
   const begins = ({ buffer, arena: layout }: Placed, segment: Segment) => ({ buffer, at: placeIn(layout, segment) });
   return own.segments
     .filter(({ tensor }) => tensor.matrices !== undefined)
@@ -153,12 +161,11 @@ function wholeTensors({ key, own, moments, values, sum, shadow }: PlacedShard, b
 }
 
 /** Of what is updated element by element. */
-async function updateLaunches(
+function updateCalls(
   { key, own, moments, values, shadow, sum }: PlacedShard,
   bindingBytes: number,
-  buffers: BufferSet,
-  launch: MakeLaunch,
-): Promise<Launch[]> {
+  buffers: ShardParts['buffers'],
+): KernelCall[] {
   const scalars = { buffer: buffers.get('scalars') };
   const elementwise = own.segments.filter(({ tensor }) => tensor.matrices === undefined);
   const tensors = elementwise.map(
@@ -169,7 +176,7 @@ async function updateLaunches(
       ...(shadow ? { shadowAt: placeIn(shadow.arena, segment) } : {}),
     }),
   );
-  const update: Launch[] = [];
+  const update: KernelCall[] = [];
   for (const run of updateRuns(tensors).flatMap((whole) => runParts(whole, partElements(bindingBytes)))) {
     const { offset, gradientOffset, momentOffset, shadowOffset = 0, ...dims } = dimsOfRun(run);
     const over = (buffer: GPUBuffer, at: number, elementBytes = 4) =>
@@ -180,12 +187,12 @@ async function updateLaunches(
     invariant(m.at === v.at, `moments of ${key} lie alike`);
     const placed = { ...dims, offset: master.at, gradientOffset: grads.at, momentOffset: m.at };
     if (shadow === null) {
-      update.push(await launch(adamw, bound, placed));
+      update.push(call(adamw, bound, placed, key));
       continue;
     }
     const half = over(shadow.buffer, shadowOffset, 2);
     const shadowed = { ...placed, shadowOffset: half.at };
-    update.push(await launch(inHalves(adamwShadow), { ...bound, shadow: half.slice }, shadowed));
+    update.push(call(inHalves(adamwShadow), { ...bound, shadow: half.slice }, shadowed, key));
   }
   return update;
 }

@@ -1,6 +1,6 @@
 import type { Launch } from '../../../shaders/kernel/launch.ts';
 import { ADAMW_SCALARS, adamwScalars } from '../../../shaders/update/adamw.ts';
-import { at, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
+import { at, got, invariant, overlap, type PeerId, type Range } from '../../../swarm/base.ts';
 import { PASSES } from '../../../swarm/memory/bufferSpec.ts';
 import { PARTIALS, shardBuffers, shardsOf } from '../../../swarm/memory/memory.ts';
 import { type Arena, pieces, segmentsIn } from '../../../swarm/model/layout.ts';
@@ -11,11 +11,47 @@ import type { Compute } from '../../../swarm/precision.ts';
 import type { Train } from '../../../swarm/run/runFile.ts';
 import type { Reading, ShardNorm, Shards, Stage, UpdateScalars } from '../executor/engine.ts';
 import { BufferSet, created, type Proof, ReadbackPool, type Run } from './buffers.ts';
+import { launchesOf } from './compile.ts';
 import type { Gpu } from './device.ts';
+import type { KernelCall } from './kernelCall.ts';
 import { Passes } from './passes.ts';
-import { closeLaunches, createShard, incomingName, onThisDevice, type Shard } from './shard.ts';
-import { type Placed, ValueCodec } from './stateCodec.ts';
+import {
+  closeLaunches,
+  incomingName,
+  onThisDevice,
+  type Shard,
+  type ShardCalls,
+  type ShardParts,
+  shardCalls,
+} from './shard.ts';
+import { type Placed, VALUE_CODES, ValueCodec } from './stateCodec.ts';
 import { writeRange } from './writeRange.ts';
+
+/** Of all that a peer keeps on its GPU. */
+const callsOfShards = (parts: ShardParts, plan: Plan, peer: PeerId): ShardCalls[] =>
+  shardsOf(parts.model, plan, peer, undefined, parts.compute)
+    .filter((one) => one.in === 'gpu')
+    .map((work) => shardCalls(parts, work));
+
+const callsIn = (shards: readonly ShardCalls[]): KernelCall[] =>
+  shards.flatMap(({ calls: { add, norm, update } }) => [...add, ...norm, ...update]);
+
+/** Of all of its shards, which may have no buffers yet; and of what codes their values. */
+export function everyShardCall(parts: ShardParts, plan: Plan, peer: PeerId): KernelCall[] {
+  const shards = callsOfShards(parts, plan, peer);
+  return [...callsIn(shards), ...(shards.some(({ held }) => held) ? VALUE_CODES : [])];
+}
+
+/** Every pipeline is asked for at once, of all shards. */
+async function boundShards(gpu: Gpu, shards: readonly ShardCalls[]): Promise<Shard[]> {
+  const calls = callsIn(shards);
+  const launches = await launchesOf(gpu, null, calls);
+  const made = new Map(calls.map((one, place) => [one, at(launches, place)]));
+  const bound = (some: readonly KernelCall[]): Launch[] => some.map((one) => got(made, one));
+  return shards.map(({ calls: { add, norm, update }, ...shard }) => {
+    return { ...shard, launches: { add: bound(add), norm: bound(norm), update: bound(update) } };
+  });
+}
 
 export async function createShards(
   gpu: Gpu,
@@ -28,12 +64,13 @@ export async function createShards(
 ): Promise<GpuShards> {
   const specs = shardBuffers(model, plan, peer, undefined, compute);
   const buffers = await created(gpu.device, 'shards', () => new BufferSet(gpu.device, 'shards', specs));
-  const shards: Shard[] = [];
+  let shards: Shard[] = [];
   try {
-    for (const work of shardsOf(model, plan, peer, undefined, compute).filter((one) => one.in === 'gpu'))
-      shards.push(await createShard({ gpu, model, compute, optimizer, buffers, stages }, work));
+    const homes = new Map(Array.from(stages, ([index, stage]) => [index, onThisDevice(stage)]));
+    const parts = { gpu, model, compute, optimizer, buffers, stages: homes };
+    shards = await boundShards(gpu, callsOfShards(parts, plan, peer));
     const passes = shards.length === 0 ? null : await Passes.create(gpu, buffers.get(PASSES));
-    const computed = [...stages.values()].map((stage) => onThisDevice(stage).proof);
+    const computed = [...homes.values()].map(({ proof }) => proof);
     const isCoded = passes && shards.some(({ held }) => held);
     const codec = isCoded ? await ValueCodec.create(gpu, buffers, passes) : null;
     return new GpuShards(gpu, { buffers, shards, passes, codec, optimizer, computed });

@@ -124,8 +124,10 @@ export class GpuStage implements Stage {
       ...{ gpu: this.#gpu, model: this.#model, plan: this.#plan, compute: this.#compute },
       ...{ program: this.#program, buffers: this.#buffers, arenas: this.#arenas, standing: this.#standing },
     });
-    this.#passes = await Passes.create(this.#gpu, this.#buffers.get(PASSES));
-    this.#compiled = await compileCalls(this.#gpu, this.#compute, slots);
+    [this.#passes, this.#compiled] = await Promise.all([
+      Passes.create(this.#gpu, this.#buffers.get(PASSES)),
+      compileCalls(this.#gpu, this.#compute, slots),
+    ]);
     if (this.#plan.size.stateWire) this.#codec = await StageCodec.create(this.#gpu, this.#buffers, this.#passes);
     const standing = [...this.#standing.values()].flat();
     for (const { name, packed } of standing)
@@ -254,9 +256,13 @@ export class GpuStage implements Stage {
     return this.#lossReadbacks.read([{ source, at: 0, length: rows }], this.proof);
   }
 
-  readGradient(block: BlockName, range: Range, unit?: number): Promise<Reading> {
-    const runs = unit === undefined ? this.gradientRuns(block, range) : this.#units?.gradientRuns(unit, block, range);
-    return this.#readbacks.read(runs ?? [], this.proof);
+  readGradient(block: BlockName, ranges: readonly Range[], unit?: number): Promise<Reading> {
+    const runs = ranges.flatMap((range) =>
+      unit === undefined
+        ? this.#runs('gradients', block, range)
+        : (this.#units?.gradientRuns(unit, block, range) ?? []),
+    );
+    return this.#readbacks.read(runs, this.proof);
   }
 
   writeGradient(block: BlockName, range: Range, sums: Float32Array): void {
@@ -326,9 +332,6 @@ export class GpuStage implements Stage {
   }
   arena(block: BlockName): Arena {
     return this.#arena(block);
-  }
-  gradientRuns(block: BlockName, range: Range): Run[] {
-    return this.#runs('gradients', block, range);
   }
 
   /** What this micro-batch launches, pass by pass. */

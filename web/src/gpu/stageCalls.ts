@@ -51,6 +51,8 @@ export interface StagePlan {
   readonly sizes: readonly number[];
   /** The gradients are multiplied with a loss scale; absent: they are not. */
   readonly isScaled?: boolean;
+  /** Whether losses on held-out text are asked for; absent: they are. */
+  readonly evaluates?: boolean;
 }
 
 /** Of a whole step where every row counts: B·T. */
@@ -94,7 +96,7 @@ export const arenasOf = (
 /** By `slotKey`. */
 export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
   const { program, plan, compute } = parts;
-  const { size, sizes, isScaled } = plan;
+  const { size, sizes, isScaled, evaluates = true } = plan;
   const calls = new Map<string, SlotCalls>();
   for (const samples of sizes) {
     for (let slot = 0; slot < size.slots; slot++) {
@@ -107,6 +109,7 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
       const rest = passes.forward.slice(body.flat().length);
       calls.set(slotKey(samples, slot), {
         ...passes,
+        evaluation: evaluates ? passes.evaluation : [],
         blocks: program.last ? [...body, rest] : body,
         packing: new Map(packing),
       });
@@ -114,10 +117,9 @@ export function stageCalls(parts: StageParts): Map<string, SlotCalls> {
         invariant(first, 'a unit has a block');
         const [homes, whole] = [unitHomes(parts, unit), wholeTensor(parts)];
         const there = { ...places, ...tensorsOf(parts, (block) => homes.get(block) ?? whole(block)) };
-        calls.set(slotKey(samples, slot, unit), {
-          ...microBatchCalls(partOf(program, first.block), there),
-          ...{ blocks: [], packing: new Map() },
-        });
+        const own = microBatchCalls(partOf(program, first.block), there);
+        const evaluation = evaluates ? own.evaluation : [];
+        calls.set(slotKey(samples, slot, unit), { ...own, evaluation, blocks: [], packing: new Map() });
       }
     }
   }

@@ -15,6 +15,7 @@ import { type Arena, type Segment, segmentsIn } from '../../../swarm/model/layou
 import { packedWords } from '../../../swarm/wire.ts';
 import { type BufferSet, created, type Run } from './buffers.ts';
 import type { Gpu } from './device.ts';
+import type { KernelCall } from './kernelCall.ts';
 import type { Passes } from './passes.ts';
 
 /** A buffer, and how a block's tensors lie in it. */
@@ -22,6 +23,13 @@ export interface Placed {
   readonly buffer: GPUBuffer;
   readonly arena: Arena;
 }
+
+const LENGTHS = [{ n: 4 }, { n: 1 }];
+const codesBy = (kernels: readonly Kernel[]): KernelCall[] =>
+  kernels.flatMap((kernel) => LENGTHS.map((dims) => ({ kernel, dims, buffers: {}, label: kernel.name })));
+/** What a stage's codec compiles, and a primary's. */
+export const SUM_CODES = codesBy([packInt8Rest, addInt8]);
+export const VALUE_CODES = codesBy([packInt8Difference]);
 
 /** One kernel on one place, for pieces of any length: by fours, or one by one. */
 class Coder {
@@ -37,7 +45,7 @@ class Coder {
     const { device, family, pipelines } = gpu;
     const bound = Object.fromEntries(Object.entries(buffers).map(([name, buffer]) => [name, { buffer }]));
     const launches: Launch[] = [];
-    for (const dims of [{ n: 4 }, { n: 1 }]) {
+    for (const dims of LENGTHS) {
       const variant: Variant = { family, inBoxes: false };
       const pipeline = await pipelines.get(kernel, dims, variant);
       const request = { device, pipeline, kernel, variant, buffers: bound, dims, label: kernel.name };

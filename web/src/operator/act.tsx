@@ -6,12 +6,9 @@ import type { Result } from '../../../swarm/base.ts';
 import type { Role } from '../../../swarm/messages/watch.ts';
 import { SmallButton } from '../page/parts.tsx';
 import { tell } from './api.ts';
-import { type KnownIds, withShortIds } from './shortIds.ts';
 
 /** Who looks at the dashboard. */
 export const RoleContext = createContext<Role>('operator');
-/** Whose ids may stand in the server's sentences. */
-export const IdsContext = createContext<KnownIds>(new Set());
 export const OPERATORS_ONLY = 'You are here as a viewer: only an operator may do this.';
 
 export interface Act {
@@ -52,11 +49,10 @@ export function useAct(): Act {
 
 /** The line stays where there is no answer: nothing moves when one comes. */
 export function Answer({ answer, id }: Pick<Act, 'answer'> & { readonly id?: string }) {
-  const ids = useContext(IdsContext);
   return (
     <p class={answer?.ok === false ? 'answer' : 'answer soft'} id={id} role="status">
       {answer && !answer.ok && <span aria-hidden="true">✕ </span>}
-      {answer && withShortIds(answer.sentence, ids)}
+      {answer?.sentence}
     </p>
   );
 }

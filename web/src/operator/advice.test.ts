@@ -24,13 +24,13 @@ test('says first what is to be done: of an alert, of a run without donors, of on
 });
 
 test('says what would help where much time is idle, or a step takes twice what was predicted', () => {
-  const members = [{ peer: 'cccccccc', microBatches: [0], samples: 1, recompute: [] }];
+  const members = [{ peer: 'cccccc', microBatches: [0], samples: 1, recompute: [] }];
   const plan = {
     ...{ epoch: 2, reason: '', schedule: 'gpipe', microBatches: [] },
     stages: [{ layers: [0, 1], members, copies: [] }],
   };
   const parse = planInForceSchema.parse(plan);
-  const limit = { epoch: 2, kind: 'compute' as const, peers: [peerId('cccccccc')], gain: 0.4 };
+  const limit = { epoch: 2, kind: 'compute' as const, peers: [peerId('cccccc')], gain: 0.4 };
   const run = { phase: 'training' as const, donors: [], limit };
   expect(adviceOf(run, [], parse, 0.55).sentence).toBe(
     '55 % of the donors’ time is idle. cccccc in stage 1 holds the step up: with twice its speed it would take 40 % less.',

@@ -59,7 +59,7 @@ export function adviceOf(
     return { sign: WAITS, sentence: 'Share the donor page’s link. Training starts by itself with the first donor.' };
   if (first) return { sign: BAD, sentence: FIRST[first.kind] };
   if (phase === 'finished')
-    return { sign: HEALTHY, sentence: 'It’s done. Export the model, or draft the next run, both under Runs.' };
+    return { sign: HEALTHY, sentence: 'It’s done. Under Runs, export the model from its checkpoints, or draft the next run.' };
   if (phase === 'paused')
     return { sign: runSign({ phase }), sentence: `Press ${isStopped ? 'Start' : 'Resume'} when it should go on.` };
   return { sign: HEALTHY, sentence: slownessOf(facts, plan, idle) ?? 'Nothing to do.' };

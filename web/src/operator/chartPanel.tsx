@@ -7,19 +7,27 @@ import { SmallButton } from '../page/parts.tsx';
 import { Folded } from '../page/stacks.tsx';
 import { query, read, stepsSchema } from './api.ts';
 import { ChartCard, type ChartProps } from './chart.tsx';
-import { type ChartView, type ComparedRun, chartsOf, type Drawing, MOST_COMPARED, viewOf, viewText } from './charts.ts';
+import {
+  type ChartInput,
+  type ChartView,
+  type ComparedRun,
+  chartsOf,
+  type Drawing,
+  MOST_COMPARED,
+  viewOf,
+  viewText,
+} from './charts.ts';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import { EVENT_SIGNS, type EventSign, marksOf } from './marks.ts';
 import { useRuns } from './runList.ts';
 import { changedWindow, type StepWindow } from './series.ts';
 
-/** Loss and speed. */
-const FIRST_CHARTS = 2;
+/** Of those that are seen at once. */
+const LAST_OF_FIRST = 'speed';
 
-interface ChartPanelProps {
+interface ChartPanelProps extends Pick<ChartInput, 'evaluations' | 'answers' | 'lossPer'> {
   readonly run: string;
   readonly curve: readonly WatchedStep[];
-  readonly evaluations: readonly (readonly [number, number])[];
   readonly events: readonly WatchedEvent[];
   /** Those that the run has now, by their numbers; null: it is one swarm. */
   readonly islands: readonly number[] | null;
@@ -44,7 +52,8 @@ function useCompared(chosen: readonly string[]): readonly ComparedRun[] {
   return useMemo(() => chosen.flatMap((run) => known.get(run) ?? []), [chosen, known]);
 }
 
-export function ChartPanel({ run, curve, evaluations, events, islands, children }: ChartPanelProps) {
+export function ChartPanel({ run, curve, events, islands, children, ...measured }: ChartPanelProps) {
+  const { evaluations, answers, lossPer } = measured;
   const [{ window, smoothing, isLog }, view] = useState<ChartView>(() => viewOf(location.hash));
   const show = (chosen: StepWindow): void => view((now) => ({ ...now, window: chosen }));
   const smooth = (weight: number): void => view((now) => ({ ...now, smoothing: weight }));
@@ -55,9 +64,10 @@ export function ChartPanel({ run, curve, evaluations, events, islands, children 
   const [{ runs }] = useRuns(run);
   const others = runs.filter(({ name, committedSteps }) => name !== run && committedSteps > 0);
   const charts = useMemo(
-    () => chartsOf({ steps: curve, evaluations, window, smoothing, isLog, compared, islands }),
-    [curve, evaluations, window, smoothing, isLog, compared, islands],
+    () => chartsOf({ steps: curve, evaluations, answers, lossPer, window, smoothing, isLog, compared, islands }),
+    [curve, evaluations, answers, lossPer, window, smoothing, isLog, compared, islands],
   );
+  const first = charts.findIndex(({ id }) => id === LAST_OF_FIRST) + 1;
   const choice = useMemo(() => ({}), [window, smoothing, isLog, compared, kinds]);
   const marks = useMemo(() => marksOf(events, kinds, window), [events, kinds, window]);
   const extent = [(curve[0]?.step ?? 0) + 1, (curve.at(-1)?.step ?? 0) + 1] as const;
@@ -73,7 +83,7 @@ export function ChartPanel({ run, curve, evaluations, events, islands, children 
   if (curve.length === 0) return children;
   return (
     <>
-      {drawn(charts.slice(0, FIRST_CHARTS))}
+      {drawn(charts.slice(0, first))}
       {children}
       <section class="card chart-controls" aria-labelledby="charts">
         <h2 id="charts">Charts</h2>
@@ -92,7 +102,7 @@ export function ChartPanel({ run, curve, evaluations, events, islands, children 
         )}
       </section>
       <Folded class="more-charts" summary="More charts">
-        {() => drawn(charts.slice(FIRST_CHARTS))}
+        {() => drawn(charts.slice(first))}
       </Folded>
     </>
   );

@@ -14,7 +14,17 @@ const stepAt = (step: number, part: Partial<WatchedStep> = {}): WatchedStep => (
 const steps = (count: number, part: (step: number) => Partial<WatchedStep> = () => ({})) =>
   arrayOf(count, (step) => stepAt(step, part(step)));
 const input = (part: Partial<ChartInput>): ChartInput => ({
-  ...{ steps: [], evaluations: [], window: null, smoothing: 0, isLog: false, compared: [], islands: null },
+  ...{
+    steps: [],
+    evaluations: [],
+    answers: [],
+    lossPer: 'token',
+    window: null,
+    smoothing: 0,
+    isLog: false,
+    compared: [],
+    islands: null,
+  },
   ...part,
 });
 const chart = (id: string, part: Partial<ChartInput>) => {

@@ -6,7 +6,8 @@ import { z } from 'zod';
 import { arrayOf, at, rounded, totalOf } from '../../../swarm/base.ts';
 import { byNumber } from '../../../swarm/islands/rounds.ts';
 import { STEP_TENSORS } from '../../../swarm/messages/frame.ts';
-import type { WatchedStep } from '../../../swarm/messages/watch.ts';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
+import type { WatchedAnswers, WatchedStep } from '../../../swarm/messages/watch.ts';
 import { countText, lossText, percentText, rateText, trafficText } from '../page/format.ts';
 import { UNSEEN } from '../page/unseenLoss.ts';
 import { islandLines, smoothedByIsland } from './islandCurves.ts';
@@ -51,9 +52,15 @@ export interface ComparedRun {
   readonly evaluations: readonly (readonly [number, number])[];
 }
 
+type LossPer = NonNullable<Snapshot['lossPer']> | 'token';
+
 export interface ChartInput {
   readonly steps: readonly WatchedStep[];
   readonly evaluations: readonly (readonly [number, number])[];
+  /** Of the evaluations whose questions were answered. */
+  readonly answers: readonly WatchedAnswers[];
+  /** What a loss is a mean over. */
+  readonly lossPer: LossPer;
   readonly window: StepWindow;
   /** Weight of what was before, 0 to below 1. */
   readonly smoothing: number;
@@ -214,6 +221,7 @@ export function chartsOf(given: ChartInput): Drawing[] {
   const charts = [...STEP_CHARTS, ...trafficCharts(given.islands !== null), BUBBLE_CHART];
   return [
     { id: 'loss', draw: () => lossChart(learning, learned) },
+    ...(given.answers.length > 0 ? [{ id: 'answers', draw: () => answersChart(given) }] : []),
     ...charts.map(({ fields, lines, compared, isLearning = false, ...about }): Drawing => {
       const { xs, shown, means, trailing } = isLearning ? learned : done;
       const draw = (): Chart => {
@@ -248,7 +256,7 @@ const COMPARED = [lineLook('bad', 'dashed'), lineLook('wait', 'dotted'), lineLoo
 export const MOST_COMPARED = COMPARED.length;
 
 function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof drawnOf>): Chart {
-  const { steps, evaluations, window, smoothing, isLog, islands } = input;
+  const { steps, evaluations, lossPer, window, smoothing, isLog, islands } = input;
   const smooth = islands === null ? smoothedByStep(steps, smoothing) : smoothedByIsland(steps, smoothing);
   const inWindow = ([at]: readonly [number, number]): boolean =>
     window === null || (at >= window[0] && at <= window[1]);
@@ -274,8 +282,8 @@ function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof dr
     },
   ];
   const own: Chart = {
-    ...{ id: 'loss', title: 'Loss', note: LOSS_NOTES[islands === null ? 'swarm' : 'islands'], format: lossText, isLog },
-    ...{ fromZero: false, isWhole: false },
+    ...{ id: 'loss', title: 'Loss', format: lossText, isLog, fromZero: false, isWhole: false },
+    note: `${LOSS_NAMES[lossPer]}${islands === null ? '. Lower is better.' : ': each island on its own, smoothed, and the mean of them.'}`,
     ...over(tables),
     csv: () => {
       const later = new Map(evaluations);
@@ -294,10 +302,24 @@ function lossChart(input: ChartInput, { shown, xs, means }: ReturnType<typeof dr
   });
 }
 
-const LOSS_NOTES = {
-  swarm: 'Mean cross-entropy in nats a token. Lower is better.',
-  islands: 'Mean cross-entropy in nats a token: each island on its own, smoothed, and the mean of them.',
+const LOSS_NAMES: Readonly<Record<LossPer, string>> = {
+  token: 'Mean cross-entropy in nats a token',
+  pair: 'Mean loss of the preference pairs in nats a pair',
 };
+
+function answersChart({ answers, window }: ChartInput): Chart {
+  const shown = answers.filter(({ committedSteps: at }) => window === null || (at >= window[0] && at <= window[1]));
+  return {
+    ...{ id: 'answers', title: 'Right answers', format: percentText, isLog: false, fromZero: true, isWhole: false },
+    note: 'The share of this run’s questions to which the model’s likeliest answer is letter by letter the expected one.',
+    xs: shown.map(({ committedSteps }) => committedSteps),
+    lines: [{ label: 'right', tone: 'good', pattern: 'points', values: shown.map(({ share }) => share) }],
+    csv: () => ({
+      columns: ['steps', 'answersRight', 'answersFromStep', 'answersToStep'],
+      rows: shown.map(({ committedSteps, share, fromStep, toStep }) => [committedSteps, share, fromStep, toStep]),
+    }),
+  };
+}
 
 /** Several lines over one list of places. */
 function over(tables: readonly LineTable[]): Pick<Chart, 'xs' | 'lines'> {

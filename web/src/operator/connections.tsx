@@ -4,7 +4,6 @@ import type { RelayReason } from '../../../swarm/messages/profile.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { counted } from '../../../swarm/quantityText.ts';
-import { shortId } from '../page/format.ts';
 import { turnErrorText } from '../page/turnErrorText.ts';
 import { eventText } from './eventText.ts';
 import { type Pair, pairsOf } from './peerRows.ts';
@@ -61,7 +60,7 @@ export function Connections({ links, events, turnErrors }: ConnectionsProps) {
               .map((event) => (
                 <li key={event.id}>
                   <span aria-hidden="true">⚡ </span>
-                  {`after ${event.step} steps: ${shortId(event.peer)} ${eventText(event)}`}
+                  {`after ${event.step} steps: ${event.peer} ${eventText(event)}`}
                 </li>
               ))}
           </ul>
@@ -71,5 +70,4 @@ export function Connections({ links, events, turnErrors }: ConnectionsProps) {
   );
 }
 
-const relayedText = ({ a, b, why }: Pair): string =>
-  `${shortId(a)} ↔ ${shortId(b)} relayed${why === null ? '' : `: ${REASONS[why]}`}`;
+const relayedText = ({ a, b, why }: Pair): string => `${a} ↔ ${b} relayed${why === null ? '' : `: ${REASONS[why]}`}`;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { DraftExamples } from '../../../swarm/run/draftExamples.ts';
-import { leftOutTexts, readAsText, totalsText } from './draftExamples.tsx';
+import { leftOutTexts, readAsText, timesSeenText, totalsText } from './draftExamples.tsx';
 import { draftProblem } from './draftFields.ts';
 import { broughtText, freeName } from './draftText.tsx';
 
@@ -29,6 +29,14 @@ test('examples are told by kind, reader and numbers', () => {
     'sums is uploaded and chosen. Its first line says that it has chats: each line is one example.',
   );
   expect(freeName('sea', [{ name: 'sea' }, { name: 'sea-2' }])).toBe('sea-3');
+});
+
+test.each([
+  [300, 8, '300 steps of 8 samples see each example about 18 times.'],
+  [16, 8, '16 steps of 8 samples see 96 % of the examples.'],
+  [17, 8, '17 steps of 8 samples see each example about once.'],
+])('how often examples are seen: %i steps of %i', (steps, globalBatchSize, text) => {
+  expect(timesSeenText(SEEN, { steps, globalBatchSize })).toBe(text);
 });
 
 test('what is left out is told with its lines and why', () => {

@@ -8,7 +8,7 @@ import {
   draftExamplesSchema,
   type ExampleTotals,
 } from '../../../swarm/run/draftExamples.ts';
-import type { RunDraft } from '../../../swarm/run/runDraft.ts';
+import { folderOf, type RunDraft } from '../../../swarm/run/runDraft.ts';
 import { countText } from '../page/format.ts';
 import { RoleContext } from './act.tsx';
 import { tell } from './api.ts';
@@ -67,6 +67,17 @@ export function totalsText({ sequenceLength, trained, heldOut }: DraftExamples):
     : `${own} The last ${heldOut.examples === 1 ? 'one is' : `${countText(heldOut.examples)} are`} held out to test with.`;
 }
 
+/** How often a draft's run sees them. */
+export function timesSeenText(
+  { trained }: Pick<DraftExamples, 'trained'>,
+  { steps, globalBatchSize }: Pick<RunDraft, 'steps' | 'globalBatchSize'>,
+): string {
+  const times = (steps * globalBatchSize) / trained.windows;
+  const seen = `${counted(steps, 'step')} of ${counted(globalBatchSize, 'sample')} see`;
+  if (times < 1) return `${seen} ${countText(Math.round(times * 100))} % of the examples.`;
+  return `${seen} each example about ${times < 1.5 ? 'once' : `${countText(Math.round(times))} times`}.`;
+}
+
 /** A sentence for each reason, with the numbers of lines. */
 export function leftOutTexts({ sequenceLength, trained, heldOut }: DraftExamples): string[] {
   const of = (fate: keyof ExampleTotals['lines']) => {
@@ -95,7 +106,12 @@ function linesText({ count, lines }: ExampleTotals['lines']['cut']): string {
   return `lines ${named.slice(0, -1).join(', ')} and ${named.at(-1)}`;
 }
 
-export function DraftExamplesView({ seen, source }: { readonly seen: Seen; readonly source: string }) {
+interface ViewProps {
+  readonly seen: Seen;
+  readonly draft: RunDraft;
+}
+
+export function DraftExamplesView({ seen, draft }: ViewProps) {
   return (
     <>
       <div class="told" role="status">
@@ -108,10 +124,11 @@ export function DraftExamplesView({ seen, source }: { readonly seen: Seen; reado
         )}
         {seen.state === 'seen' && (
           <>
-            <p>{readAsText(seen.examples, source)}</p>
+            <p>{readAsText(seen.examples, folderOf(draft.model) ?? draft.source)}</p>
             <p>
               <b>{totalsText(seen.examples)}</b>
             </p>
+            <p>{timesSeenText(seen.examples, draft)}</p>
             {leftOutTexts(seen.examples).map((text) => (
               <p key={text}>{text}</p>
             ))}

@@ -2,10 +2,9 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { counted, durationText } from '../../../swarm/quantityText.ts';
 import { type DryRun, dryRunSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
-import { IdsContext, RoleContext } from './act.tsx';
+import { RoleContext } from './act.tsx';
 import { tell } from './api.ts';
 import { type DraftProblem, draftProblem } from './draftFields.ts';
-import { withShortIds } from './shortIds.ts';
 
 /** So long after the last change the server is asked. */
 const FIT_MS = 1_200;
@@ -49,7 +48,6 @@ const NOTHING_SAID: Fit = { state: 'nothing', sentence: '', problem: null };
 export function useFit(draft: RunDraft, isWhole: boolean, donors: number): Fit {
   const [fit, say] = useState(NOTHING_SAID);
   const isAsked = useContext(RoleContext) !== 'viewer' && isWhole;
-  const ids = useContext(IdsContext);
   // Its name changes nothing.
   const asked = JSON.stringify({ ...draft, name: 'draft' });
   useEffect(() => {
@@ -73,5 +71,5 @@ export function useFit(draft: RunDraft, isWhole: boolean, donors: number): Fit {
       clearTimeout(timer);
     };
   }, [asked, isAsked, donors]);
-  return { ...fit, sentence: isAsked && donors === 0 ? NOBODY_TO_FIT : withShortIds(fit.sentence, ids) };
+  return { ...fit, sentence: isAsked && donors === 0 ? NOBODY_TO_FIT : fit.sentence };
 }

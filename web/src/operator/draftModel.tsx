@@ -43,22 +43,25 @@ const STANDING_BYTES = 4;
 /** How large a model is, and what its donors need for it, in words. `own`: that of a run or a folder. Pure. */
 export function modelText(
   model: RunDraft['model'],
-  own: Pick<ListedRun['model'], 'layers' | 'width' | 'parameters'> | undefined,
-  isAdapted = false,
+  own: Pick<ListedRun['model'], 'layers' | 'width' | 'parameters' | 'standing'> | undefined,
 ): string {
   const shape = MODEL_PRESETS[model as ModelPreset] as Shape | undefined; // of the others the table has none
   if (shape !== undefined)
     return `${counted(shape.n_layer, 'layer')}, ${shape.n_embd} numbers wide. ${neededText(layerParameters(shape))} for its layers, and more for its vocabulary.`;
   if (own === undefined) return '';
-  const { layers, width, parameters } = own;
-  const size = `${counted(layers, 'layer')}, ${width} numbers wide`;
-  return isAdapted
-    ? `${size}. ${neededText(parameters, STANDING_BYTES)}, and a little more for the adapter.`
-    : `${size}. ${neededText(parameters)}.`;
+  const { layers, width, parameters, standing } = own;
+  const adapter = parameters === 0 ? ', and a little more for the adapter' : '';
+  return `${counted(layers, 'layer')}, ${width} numbers wide. ${neededText(parameters, standing)}${adapter}.`;
 }
 
-const neededText = (parameters: number, each = TRAINED_BYTES): string =>
-  `Its donors need about ${bytesText(parameters * each)} of GPU memory together`;
+const neededText = (trained: number, standing = 0): string =>
+  `Its donors need about ${bytesText(trained * TRAINED_BYTES + standing * STANDING_BYTES)} of GPU memory together`;
+
+/** A folder's, with the adapter that is drafted for it or all of its weights trained. */
+function folderShape(model: NonNullable<ListedModel['model']>, isAdapted: boolean): ListedRun['model'] {
+  const { parameters, ...shape } = model;
+  return { ...shape, parameters: isAdapted ? 0 : parameters, standing: isAdapted ? parameters : 0 };
+}
 
 const PRESETS = Object.entries(MODEL_PRESETS).map(
   ([name, shape]) => [name as RunDraft['model'], `${name}, ${aboutText(layerParameters(shape))} parameters`] as const, // a key of the table
@@ -104,7 +107,7 @@ export function ModelFields({ draft, set, marked, runs }: ModelProps) {
         <AdapterFields {...{ draft, set, marked }} targets={chosen?.model?.targets ?? []} />
       )}
       <p class="note">
-        {modelText(draft.model, chosen?.model ?? source?.model, chosen !== undefined && draft.adapter !== null)}
+        {modelText(draft.model, chosen?.model ? folderShape(chosen.model, draft.adapter !== null) : source?.model)}
       </p>
       {models.map(
         ({ name, problem }) =>
@@ -128,6 +131,8 @@ const folderChoices = (models: readonly ListedModel[]): (readonly [RunDraft['mod
 /** Weights that have learnt much move slowly, those beside them less so. */
 const [ALL_RATE, ADAPTER_RATE] = [2e-5, 2e-4];
 const FOLDER_TOKENS = 256;
+/** For the hundreds of examples that people write by hand. */
+const FOLDER_SAMPLES = 8;
 
 /** What the choice of a model changes in a draft. */
 function modelChosen(
@@ -136,15 +141,16 @@ function modelChosen(
   models: readonly ListedModel[],
 ): Partial<RunDraft> {
   const own = models.find(({ name }) => name === folderOf(model))?.model;
+  const { steps, globalBatchSize, learningRate, sequenceLength } = INITIAL_DRAFT;
   if (own)
     return {
       ...{ model, checkpoint: null, generation: undefined, adapter: initialAdapter(own.targets) },
+      ...{ name: `${folderOf(model)}-adapter`, steps, globalBatchSize: FOLDER_SAMPLES },
       ...{ learningRate: ADAPTER_RATE, sequenceLength: Math.min(own.positions, FOLDER_TOKENS) },
     };
-  const { learningRate, sequenceLength } = INITIAL_DRAFT;
   return {
     ...{ model, adapter: null, checkpoint: model === 'same' ? checkpoint : null },
-    ...(folderOf(before) !== null && { learningRate, sequenceLength }),
+    ...(folderOf(before) !== null && { steps, globalBatchSize, learningRate, sequenceLength }),
   };
 }
 

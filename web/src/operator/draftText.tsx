@@ -2,13 +2,7 @@
 import type { ComponentProps } from 'preact';
 import { useState } from 'preact/hooks';
 import { z } from 'zod';
-import {
-  folderOf,
-  type ListedRun,
-  type ListedText,
-  listedTextSchema,
-  type RunDraft,
-} from '../../../swarm/run/runDraft.ts';
+import { type ListedRun, type ListedText, listedTextSchema, type RunDraft } from '../../../swarm/run/runDraft.ts';
 import { Choice, TextArea, Tick } from '../page/fields.tsx';
 import { countText } from '../page/format.ts';
 import { type Act, Answer } from './act.tsx';
@@ -165,7 +159,7 @@ function ExampleFields({ draft, set, text }: ExampleProps) {
       <Tick checked={draft.packing} onChange={(packing) => set({ packing })}>
         Pack: several examples in a window, as many as fit whole; they do not see each other
       </Tick>
-      <DraftExamplesView seen={seen} source={folderOf(draft.model) ?? draft.source} />
+      <DraftExamplesView seen={seen} draft={draft} />
     </div>
   );
 }

@@ -1,11 +1,8 @@
 /** What a plan is predicted to take, in words and a table of its peers. */
-import { useContext } from 'preact/hooks';
 import { bytesText, counted, durationText } from '../../../swarm/quantityText.ts';
 import type { DryRun, Prediction } from '../../../swarm/run/runDraft.ts';
 import { countText, percentText, rateText, trafficText } from '../page/format.ts';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
-import { IdsContext } from './act.tsx';
-import { withShortIds } from './shortIds.ts';
 import { millisText } from './timeline.tsx';
 
 const sentenceOf = ({ stepSeconds, tokensPerSecond }: Prediction): string =>
@@ -16,11 +13,8 @@ const detailOf = ({ stages, microBatches, schedule }: Prediction): string =>
 
 export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | null }) {
   const { before, peers, idle, reasons, stepSeconds } = plan;
-  const ids = useContext(IdsContext);
-  // Names of a cluster file are what the operator wrote.
-  const nameOf = (text: string): string => withShortIds(text, ids);
   const columns: readonly Column<DryRun['peers'][number]>[] = [
-    heads('Donor', ({ peer }) => <span title={peer}>{nameOf(peer)}</span>),
+    heads('Donor', ({ peer }) => peer),
     { name: 'Layers', of: ({ layers }) => layers },
     numbers('Samples', ({ samples }) => samples),
     numbers('At work', ({ busySeconds }) => percentText(busySeconds / stepSeconds)),
@@ -35,7 +29,7 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
   ];
   return (
     <div class="dry-run">
-      <p>{nameOf(carriedText(plan))}</p>
+      <p>{carriedText(plan)}</p>
       <p>
         {capital(sentenceOf(plan))}.
         {steps !== null && ` ${countText(steps)} steps take about ${durationText(plan.totalSeconds)}.`}{' '}
@@ -49,13 +43,13 @@ export function DryRunWords({ plan, steps }: { plan: DryRun; steps: number | nul
       <Stacks label="Donors of this plan" columns={columns} rows={peers} />
       {idle.map(({ peer, reason }) => (
         <p key={peer} class="small">
-          {nameOf(`${peer} is left out: ${reason}`)}
+          {`${peer} is left out: ${reason}`}
         </p>
       ))}
       <details>
         <summary>Details</summary>
         <ul class="reasons small">
-          {[detailOf(plan), ...reasons.map(nameOf)].map((words) => (
+          {[detailOf(plan), ...reasons].map((words) => (
             <li key={words}>{words}</li>
           ))}
         </ul>

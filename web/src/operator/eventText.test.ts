@@ -4,7 +4,7 @@ import { eventDetail, eventText, peerOf } from './eventText.ts';
 test('what happened, in words', () => {
   const size = { epoch: 3, donors: 2, stages: 1, microBatches: 4, schedule: '1f1b' };
   expect(eventText({ kind: 'plan', ...size, reason: 'b joins' })).toBe('number 3, for 2 donors: b joins');
-  const fault = { kind: 'fault', peer: 'a', reason: 'linkLost', about: 'abcdefghi', detail: 'no answer' } as const;
+  const fault = { kind: 'fault', peer: 'a', reason: 'linkLost', about: 'abcdef', detail: 'no answer' } as const;
   expect([peerOf(fault), eventText(fault), eventDetail(fault)]).toEqual(['a', 'lost its link to abcdef', 'no answer']);
   const rollBack = { kind: 'rollBack', atStep: 40, toStep: 30, reason: 'a is gone' } as const;
   expect([peerOf(rollBack), eventText(rollBack)]).toEqual([null, 'from step 40 to step 30: a is gone']);

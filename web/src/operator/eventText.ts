@@ -2,7 +2,7 @@
 import { assertNever } from '../../../swarm/base.ts';
 import type { Happened } from '../../../swarm/messages/watch.ts';
 import { counted } from '../../../swarm/quantityText.ts';
-import { adapterText, shortId } from '../page/format.ts';
+import { adapterText } from '../page/format.ts';
 import { plainReason } from '../page/plainReason.ts';
 
 type Fault = Extract<Happened, { kind: 'fault' }>;
@@ -53,7 +53,7 @@ export function eventText(event: Happened): string {
 }
 
 function faultText({ reason, about }: Fault): string {
-  return `${FAULTS[reason]}${about === undefined ? '' : ` to ${shortId(about)}`}`;
+  return `${FAULTS[reason]}${about === undefined ? '' : ` to ${about}`}`;
 }
 
 /** The technical words that `eventText` leaves out; null: it leaves out none. */

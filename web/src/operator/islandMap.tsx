@@ -1,7 +1,7 @@
 /** Islands as boxes on the map: who computes which, how far each is, and inside its group's box the stages of its plan. */
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
 import type { StepUse } from '../../../swarm/timeline/waits.ts';
-import { innerStepsText, shortId } from '../page/format.ts';
+import { innerStepsText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { groupText, type IslandGroup, islandSign, plansOf } from './islandGroups.ts';
 import { SwarmMap } from './swarmMap.tsx';
@@ -67,7 +67,7 @@ function Donors({ group, plans, links, use }: Pick<BoxProps, 'group'> & Omit<Isl
   const { donors } = group;
   const drawn = plansOf(group, plans);
   if (drawn.length > 0) return drawn.map((plan) => <SwarmMap key={plan.epoch} plan={plan} links={links} use={use} />);
-  const named = donors.slice(0, MOST_NAMED).map(shortId).join(', ');
+  const named = donors.slice(0, MOST_NAMED).join(', ');
   const more = donors.length > MOST_NAMED ? ` and ${donors.length - MOST_NAMED} more` : '';
   return <p class="soft small">{donors.length === 0 ? 'Nobody trains them now.' : `Trained by ${named}${more}.`}</p>;
 }

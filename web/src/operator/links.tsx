@@ -1,6 +1,6 @@
 /** The ways between donors. Each direction by itself: both ends measure their own way to the other. */
 import { useState } from 'preact/hooks';
-import { byteRateText, millisecondsText, ROUTES, shortId, trafficText } from '../page/format.ts';
+import { byteRateText, millisecondsText, ROUTES, trafficText } from '../page/format.ts';
 import { Chip } from '../page/parts.tsx';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
@@ -13,7 +13,7 @@ const MOST_ROWS = 40;
 const COLUMNS: readonly Column<Link>[] = [
   heads('From → to', ({ from, peer }) => (
     <span title={`${from} → ${peer}`}>
-      {shortId(from)} → {shortId(peer)}
+      {from} → {peer}
     </span>
   )),
   {

@@ -9,7 +9,6 @@ import {
   percentText,
   precisionText,
   ROUTES,
-  shortId,
 } from '../page/format.ts';
 import { Card, SmallButton } from '../page/parts.tsx';
 import { Answer, Confirm, useAct } from './act.tsx';
@@ -28,7 +27,7 @@ export function PeerCard({ row, links, close }: CardProps) {
   const act = useAct();
   const letGo = (how: string, done: string): void => void act.tell('/api/operator/let-go', { peer, how }, done);
   return (
-    <Card id="donor" title={`Donor ${shortId(peer)}`} beside={<SmallButton onClick={close}>Close</SmallButton>}>
+    <Card id="donor" title={`Donor ${peer}`} beside={<SmallButton onClick={close}>Close</SmallButton>}>
       <dl class="facts">
         {factsOf(row, links).map(([name, text]) => (
           <div key={name}>
@@ -104,7 +103,7 @@ function factsOf({ peer, facts, why, samples }: PeerRow, links: readonly Link[])
         .filter(({ from }) => from === peer)
         .map(
           (link) =>
-            `to ${shortId(link.peer)} ${ROUTES[link.route].word}, ${millisecondsText(link.roundTripMs)}, ${byteRateText(link.bytesPerSecond)}${link.streams === undefined ? '' : ` over ${link.streams} connections`}`,
+            `to ${link.peer} ${ROUTES[link.route].word}, ${millisecondsText(link.roundTripMs)}, ${byteRateText(link.bytesPerSecond)}${link.streams === undefined ? '' : ` over ${link.streams} connections`}`,
         )
         .join('; ') || 'it sends nothing',
     ],

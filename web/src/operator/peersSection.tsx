@@ -4,8 +4,8 @@ import { z } from 'zod';
 import type { SnapshotPhase } from '../../../swarm/messages/snapshot.ts';
 import { bytesText, rangeText } from '../../../swarm/quantityText.ts';
 import { invitedLink } from '../page/ask.ts';
-import { countText, NOTHING, shortId } from '../page/format.ts';
-import { Card, Chip, DonorId, SmallButton } from '../page/parts.tsx';
+import { countText, NOTHING } from '../page/format.ts';
+import { Card, Chip, SmallButton } from '../page/parts.tsx';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { Answer, useAct } from './act.tsx';
 import { useAnswer } from './api.ts';
@@ -115,13 +115,7 @@ export function PeersSection({ state, snapshot }: SectionProps) {
 }
 
 function GoneCard({ peer, close }: { readonly peer: string; readonly close: () => void }) {
-  return (
-    <Card
-      id="donor"
-      title={`Donor ${shortId(peer)} is gone`}
-      beside={<SmallButton onClick={close}>Close</SmallButton>}
-    />
-  );
+  return <Card id="donor" title={`Donor ${peer} is gone`} beside={<SmallButton onClick={close}>Close</SmallButton>} />;
 }
 
 interface TableProps {
@@ -144,7 +138,7 @@ function sortedBy(by: SortedBy, column: Column<PeerRow>, { order, sortBy }: Orde
 
 const PEER = heads<PeerRow>('Donor', ({ peer, facts }) => (
   <>
-    <DonorId peer={peer} />
+    {peer}
     {facts?.name && <span class="nickname note">{facts.name}</span>}
   </>
 ));
@@ -174,7 +168,7 @@ function PeerTable({ rows, phase, chosen, choose, ...ordered }: TableProps) {
     beside: '',
     of: ({ peer }) => (
       <SmallButton
-        about={`of ${shortId(peer)}`}
+        about={`of ${peer}`}
         aria-expanded={chosen === peer}
         onClick={() => choose(chosen === peer ? null : peer)}
       >

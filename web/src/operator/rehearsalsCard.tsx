@@ -13,8 +13,8 @@ import {
   rehearsedKindText,
 } from '../../../swarm/messages/rehearsal.ts';
 import { Choice, Quantity } from '../page/fields.tsx';
-import { countText, NOTHING, shortId, trafficText } from '../page/format.ts';
-import { Chip, DonorId } from '../page/parts.tsx';
+import { countText, NOTHING, trafficText } from '../page/format.ts';
+import { Chip } from '../page/parts.tsx';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { Answer, Confirm, RoleContext, useAct } from './act.tsx';
 import { REHEARSAL_STATES } from './signs.ts';
@@ -88,7 +88,7 @@ function RehearsalForm({ donors }: Pick<RehearsalsShown, 'donors'>) {
       <div class="buttons">
         <Confirm
           label="Rehearse"
-          question={`${shortId(peer)}: ${words}. This really happens to the run.`}
+          question={`${peer}: ${words}. This really happens to the run.`}
           disabled={act.isOff || !isWhole}
           onSure={() => void act.tell('/api/operator/rehearse', wish, 'Begun. The table says what it costs.')}
         />
@@ -106,7 +106,7 @@ function wishOf(kind: RehearsedKind, peer: string, seconds: number, factor: numb
 const secondsText = (seconds: number): string => `${seconds.toFixed(1)} s`;
 
 const COLUMNS: readonly Column<RehearsalRow>[] = [
-  heads('Donor', ({ wish: { peer } }) => <DonorId peer={peer} />),
+  heads('Donor', ({ wish: { peer } }) => peer),
   { name: 'Fault', beside: '', of: ({ wish, entry }) => <span title={`--chaos ${entry}`}>{rehearsalText(wish)}</span> },
   numbers('Step', ({ step }) => countText(step)),
   { name: 'State', beside: '', of: ({ state }) => <Chip {...REHEARSAL_STATES[state]} /> },

@@ -1,7 +1,7 @@
 /** What would make a step shorter, worked out by itself: a few changes of the swarm that an operator can bring about, best first. */
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { dryRunSchema, type Prediction } from '../../../swarm/run/runDraft.ts';
-import { percentText, shortId } from '../page/format.ts';
+import { percentText } from '../page/format.ts';
 import { Card } from '../page/parts.tsx';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { RoleContext } from './act.tsx';
@@ -24,11 +24,11 @@ function changesFor(rows: readonly Pick<PeerRow, 'peer' | 'layerSeconds'>[]): Ch
   if (fastest === undefined || slowest === undefined) return [];
   const isAlone = rows.length === 1;
   return [
-    { what: `One more donor like ${shortId(fastest)}`, words: `add 1 like ${fastest}` },
+    { what: `One more donor like ${fastest}`, words: `add 1 like ${fastest}` },
     ...(isAlone
       ? []
       : [
-          { what: `Without ${shortId(slowest)}`, words: `remove ${slowest}` },
+          { what: `Without ${slowest}`, words: `remove ${slowest}` },
           {
             what: 'Twice the upload and download of each',
             words: 'uploadBytesPerSecond x2; downloadBytesPerSecond x2',

@@ -1,8 +1,9 @@
 /** How the run does: its numbers now, loss and speed, what changed, and the other charts for who asks. */
 import { useMemo } from 'preact/hooks';
+import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { invitedLink } from '../page/ask.ts';
-import { lossText, rateText, shortId, timeText } from '../page/format.ts';
+import { lossText, percentText, rateText, timeText } from '../page/format.ts';
 import { Card, Stat } from '../page/parts.tsx';
 import { UNSEEN_LOSS, unseenNote } from '../page/unseenLoss.ts';
 import { AlertNotices } from './alertsCard.tsx';
@@ -52,7 +53,7 @@ function Row({ event }: { readonly event: WatchedEvent }) {
 
 function wordsOf(event: WatchedEvent): string {
   const peer = peerOf(event);
-  const words = [EVENT_SIGNS[event.kind].word, peer === null ? '' : shortId(peer)].filter(Boolean).join(' ');
+  const words = [EVENT_SIGNS[event.kind].word, peer === null ? '' : peer].filter(Boolean).join(' ');
   const text = eventText(event);
   return `${words}${text === '' ? (event.kind === 'checkpoint' ? ` after step ${event.step}` : '') : `: ${text}`}`;
 }
@@ -73,7 +74,7 @@ export function RunSection(props: SectionProps) {
           <Stat
             label={UNSEEN_LOSS}
             value={lossText(snapshot.evaluationLoss)}
-            note={unseenNote(snapshot.evaluationLoss, state.evaluations.at(-1)?.[0])}
+            note={[unseenNote(snapshot.evaluationLoss, state.evaluations.at(-1)?.[0]), answersNote(snapshot)].join('')}
           />
           <Stat label="Speed" value={rateText(snapshot.tokensPerSecond)} note="tokens a second" />
           <Stat label="Donors at work" value={String(computing)} note={`of ${snapshot.donors.length} who are here`} />
@@ -83,6 +84,8 @@ export function RunSection(props: SectionProps) {
         run={snapshot.run}
         curve={state.curve}
         evaluations={state.evaluations}
+        answers={state.rightAnswers}
+        lossPer={snapshot.lossPer ?? 'token'}
         events={state.events}
         islands={islands}
       >
@@ -91,6 +94,9 @@ export function RunSection(props: SectionProps) {
     </>
   );
 }
+
+const answersNote = ({ answersRight }: Snapshot): string =>
+  answersRight === undefined ? '' : `; ${percentText(answersRight)} of its answers are right`;
 
 /** What is missing at the very beginning, and whenever everyone is gone. */
 function Invitation({ invite }: { readonly invite: string | null }) {

@@ -272,6 +272,11 @@ function RunNote({ run, note, isOff, save }: NoteProps) {
   );
 }
 
+const parametersText = ({ parameters, standing }: ListedRun['model']): string =>
+  standing === 0
+    ? `${countText(parameters)} parameters`
+    : `an adapter of ${countText(parameters)} parameters beside ${countText(standing)}`;
+
 function RunRow(props: RowProps) {
   const { run, active, isNext, isHere, isOff, tellServer } = props;
   const { name, model } = run;
@@ -285,8 +290,8 @@ function RunRow(props: RowProps) {
         {countText(run.committedSteps)} of {countText(run.steps)} steps
         {run.loss !== null && `, loss ${lossText(run.loss)}`}
         {run.heldOutLoss !== null && `, ${UNSEEN} ${lossText(run.heldOutLoss)}`}. {model.family} with {model.layers}{' '}
-        layers of {model.width}: {countText(model.parameters)} parameters. {run.globalBatchSize} samples of{' '}
-        {run.sequenceLength} tokens a step, out of {countText(run.dataTokens)} tokens to train on.
+        layers of {model.width}: {parametersText(model)}. {run.globalBatchSize} samples of {run.sequenceLength} tokens a
+        step, out of {countText(run.dataTokens)} tokens to train on.
       </p>
       <RunButtons {...props} />
       {isHere && (

@@ -5,7 +5,7 @@ import { EVENT_KINDS, type EventKind, type WatchedEvent } from '../../../swarm/m
 import { wallMs } from '../page/clock.ts';
 import { Choice } from '../page/fields.tsx';
 import { countText } from '../page/format.ts';
-import { Card, Chip, DonorId, SmallButton } from '../page/parts.tsx';
+import { Card, Chip, SmallButton } from '../page/parts.tsx';
 import { type Column, numbers, Stacks } from '../page/stacks.tsx';
 import { Technical } from '../page/technical.tsx';
 import { Answer, useAct } from './act.tsx';
@@ -160,7 +160,7 @@ const COLUMNS: readonly Column<WatchedEvent>[] = [
       const [peer, text] = [peerOf(event), eventText(event)];
       return (
         <>
-          {peer !== null && <DonorId peer={peer} />}
+          {peer}
           {peer !== null && text !== '' && ': '}
           {text}
           <Technical detail={eventDetail(event)} />

@@ -10,12 +10,12 @@ import {
   type PlanInForce,
   type Role,
   type ServedKind,
+  type WatchedAnswers,
   type WatchedEvent,
   type WatchedStep,
   type WatchMessage,
 } from '../../../swarm/messages/watch.ts';
 import { type Section, sectionOf } from './sections.ts';
-import { idsOf, type KnownIds, withShortIds, withShortTexts } from './shortIds.ts';
 
 export type OperatorConnection = 'connecting' | 'open' | 'closed' | 'noLeader' | 'noRun' | 'loggedOut';
 
@@ -33,6 +33,7 @@ export interface OperatorState {
   readonly curve: readonly WatchedStep[];
   /** Held-out losses after so many steps. */
   readonly evaluations: readonly (readonly [number, number])[];
+  readonly rightAnswers: readonly WatchedAnswers[];
   readonly events: readonly WatchedEvent[];
   readonly peers: readonly PeerFacts[];
   readonly plan: PlanInForce | null;
@@ -47,8 +48,6 @@ export interface OperatorState {
   /** Bytes that went through the server itself since it began. */
   readonly served: Readonly<Record<ServedKind, number>> | null;
   readonly rehearsals: RehearsalsShown;
-  /** Of every donor that this page was told of. */
-  readonly ids: KnownIds;
   readonly section: Section;
   /** The command that waits for its answer. */
   readonly asked: OperatorCommand | null;
@@ -80,6 +79,7 @@ export const INITIAL_STATE: OperatorState = {
   snapshot: null,
   curve: [],
   evaluations: [],
+  rightAnswers: [],
   events: [],
   peers: [],
   plan: null,
@@ -89,7 +89,6 @@ export const INITIAL_STATE: OperatorState = {
   freeBytes: null,
   served: null,
   rehearsals: { donors: [], rows: [] },
-  ids: new Set(),
   section: 'run',
   asked: null,
   answer: null,
@@ -147,8 +146,7 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
   const isSameRun = snapshot.run === state.snapshot?.run;
   const known = isSameRun ? state : { ...INITIAL_STATE, section: state.section, login: state.login };
   const newest = known.events.at(-1)?.id ?? 0;
-  const ids = idsOf(known.ids, message);
-  const fresh = events.filter(({ id }) => id > newest).map((event) => withShortTexts(event, ids));
+  const fresh = events.filter(({ id }) => id > newest);
   const isUnmoved = recent.length === 0 && known.curve.length <= snapshot.committedSteps;
   return {
     ...known,
@@ -156,16 +154,12 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     asked: state.asked,
     role: message.role ?? state.role,
     invite: message.invite ?? null,
-    ids,
-    snapshot: {
-      ...snapshot,
-      planning: shortPlanning(snapshot.planning, ids),
-      links: snapshot.links ?? known.snapshot?.links,
-    },
+    snapshot: { ...snapshot, links: snapshot.links ?? known.snapshot?.links },
     // The same list where nothing came: what is drawn of it is not worked out again.
     curve: isUnmoved ? known.curve : mergeCurve(known.curve, recent, snapshot.committedSteps),
     events: fresh.length === 0 ? known.events : [...known.events, ...fresh].slice(-EVENTS_LIMIT),
     evaluations: message.evaluations ?? known.evaluations,
+    rightAnswers: message.rightAnswers ?? known.rightAnswers,
     peers: message.peers ?? known.peers,
     plan: message.plan === undefined ? known.plan : message.plan,
     plansBeside: message.plansBeside ?? known.plansBeside,
@@ -176,17 +170,6 @@ function withMessage(state: OperatorState, message: WatchMessage): OperatorState
     rehearsals: message.rehearsals ?? known.rehearsals,
     answer: unlessItShows(state.answer, snapshot),
     changingTo: snapshot.changesTo ?? known.changingTo,
-  };
-}
-
-function shortPlanning(planning: Snapshot['planning'], ids: KnownIds): Snapshot['planning'] {
-  if (!planning) return planning;
-  const short = (text: string): string => withShortIds(text, ids);
-  return {
-    ...planning,
-    reason: short(planning.reason),
-    reasons: planning.reasons.map(({ peer, text }) => ({ peer, text: short(text) })),
-    verdict: planning.verdict === null ? null : short(planning.verdict),
   };
 }
 

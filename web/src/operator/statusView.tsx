@@ -131,7 +131,7 @@ function TalkCard({ isOver, invite }: Pick<StatusState, 'invite'> & { readonly i
   );
 }
 
-function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Chart {
+function chartOf({ curve, evaluations, lossPer }: PublicStatus, window: StepWindow): Chart {
   const inWindow = ([step]: readonly [number, number]): boolean =>
     window === null || (step >= window[0] && step <= window[1]);
   const lines = [curve.filter(inWindow), evaluations.filter(inWindow)].map((points) => ({
@@ -143,7 +143,10 @@ function chartOf({ curve, evaluations }: PublicStatus, window: StepWindow): Char
     ...{
       id: 'loss',
       title: 'Loss',
-      note: 'How far off the model is, token by token (mean cross-entropy, in nats). Lower is better.',
+      note:
+        lossPer === 'pair'
+          ? 'How far the model is from preferring the better answer of each pair (mean loss, in nats a pair). Lower is better.'
+          : 'How far off the model is, token by token (mean cross-entropy, in nats). Lower is better.',
       format: lossText,
     },
     ...{ xs, isLog: false, fromZero: false, isWhole: false },

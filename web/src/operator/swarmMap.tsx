@@ -5,7 +5,7 @@ import { total } from '../../../swarm/base.ts';
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
 import { counted, layersText } from '../../../swarm/quantityText.ts';
 import type { PeerUse, StepUse } from '../../../swarm/timeline/waits.ts';
-import { byteRateText, NOTHING, percentText, ROUTES, shortId } from '../page/format.ts';
+import { byteRateText, NOTHING, percentText, ROUTES } from '../page/format.ts';
 import { DrawnWhenSeen } from './drawnWhenSeen.tsx';
 import {
   copiesText,
@@ -135,18 +135,18 @@ function Cell({ peer, samples, recomputed, seconds, use, isSmall }: CellProps) {
   if (isSmall)
     return (
       <li class="cell" title={`${peer}: ${counted(samples, 'sample')}, at work ${percentText(share)}`}>
-        <strong>{shortId(peer)}</strong>
-        <meter min={0} max={1} value={share ?? 0} aria-label={`${shortId(peer)} at work`} />
+        <strong>{peer}</strong>
+        <meter min={0} max={1} value={share ?? 0} aria-label={`${peer} at work`} />
       </li>
     );
   return (
     <li class="cell">
-      <strong title={peer}>{shortId(peer)}</strong>
+      <strong title={peer}>{peer}</strong>
       <span class="note">
         {counted(samples, 'sample')}
         {recomputed > 0 && `, ${recomputed} recomputed`}
       </span>
-      <meter min={0} max={1} value={share ?? 0} aria-label={`${shortId(peer)} at work`} />
+      <meter min={0} max={1} value={share ?? 0} aria-label={`${peer} at work`} />
       <span class="note">at work {share === null ? NOTHING : percentText(share)}</span>
       <span class="note">{ownWaitText(use, seconds) || '\u00a0'}</span>
     </li>
@@ -191,7 +191,7 @@ function Band({ links, above, below, isSmall }: BandProps) {
               <span class={`mark ${ROUTES[route].tone}`}>
                 <span aria-hidden="true">{ROUTES[route].glyph}</span> {ROUTES[route].word}
               </span>{' '}
-              {`${shortId(from)} ↔ ${shortId(to)}: ${byteRateText(bytesPerSecond)}`}
+              {`${from} ↔ ${to}: ${byteRateText(bytesPerSecond)}`}
             </li>
           ))}
           {links.length === 0 && <li>no way measured yet</li>}

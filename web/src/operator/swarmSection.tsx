@@ -1,19 +1,16 @@
 /** How the donors work together: the map, one step's timeline, why the plan is as it is, and the ways between them. */
-import { useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import { type PlanInForce, stepTimelineSchema, type WatchedEvent } from '../../../swarm/messages/watch.ts';
 import { counted } from '../../../swarm/quantityText.ts';
 import { besideOfRows, timelineOfRows, turnEndsOfRows } from '../../../swarm/timeline/rows.ts';
 import { useOf } from '../../../swarm/timeline/waits.ts';
-import { shortId } from '../page/format.ts';
-import { IdsContext } from './act.tsx';
 import { query, read } from './api.ts';
 import { eventText, peerOf } from './eventText.ts';
 import { IslandMap } from './islandMap.tsx';
 import { Links } from './links.tsx';
 import { EVENT_SIGNS } from './marks.ts';
 import type { SectionProps } from './props.ts';
-import { withShortIds } from './shortIds.ts';
 import { allPlans } from './state.ts';
 import { MapLegend, SwarmMap } from './swarmMap.tsx';
 import { bottleneckText } from './swarmShape.ts';
@@ -123,11 +120,11 @@ export function SwarmSection({ state, snapshot }: SectionProps) {
 
 type Reason = NonNullable<Snapshot['planning']>['reasons'][number];
 
-const ownReasonText = ({ peer, text }: Reason): string => (peer === null ? text : `${shortId(peer)}: ${text}`);
+const ownReasonText = ({ peer, text }: Reason): string => (peer === null ? text : `${peer}: ${text}`);
 
 const momentText = (event: WatchedEvent): string => {
   const peer = peerOf(event);
-  return [peer && shortId(peer), eventText(event)].filter(Boolean).join(': ');
+  return [peer && peer, eventText(event)].filter(Boolean).join(': ');
 };
 
 /** Of the step itself, and of the boundary behind it. */
@@ -190,7 +187,6 @@ type PlanProps = Pick<SectionProps, 'snapshot'> & { readonly plan: PlanInForce }
 /** Why the plan in force is as it is. */
 function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
   const { epoch, reason, schedule, stages, microBatches } = plan;
-  const ids = useContext(IdsContext);
   const size = `${counted(stages.length, 'stage')}, ${counted(microBatches.length, 'micro-batch')}, ${schedule}`;
   const isInForce = planning?.epoch === epoch;
   const predicted = (isInForce && planning.predictedSeconds) || null;
@@ -198,7 +194,7 @@ function PlanWords({ snapshot: { planning }, plan }: PlanProps) {
   return (
     <section class="card" aria-labelledby="plan">
       <h2 id="plan">Plan {epoch}</h2>
-      <p class="soft words">Why it was made: {withShortIds(reason, ids)}.</p>
+      <p class="soft words">Why it was made: {reason}.</p>
       {predicted !== null && (
         <p>
           A step was predicted to take {millisText(predicted)}

@@ -22,8 +22,8 @@ const member = (peer: string, microBatches = [0, 1]) => ({
 const PLAN = {
   epoch: 3,
   stages: [
-    { layers: [0, 1] as [number, number], members: [member('aaaaaaaa')], copies: ['bbbbbbbb'] },
-    { layers: [1, 2] as [number, number], members: [member('bbbbbbbb')], copies: [] },
+    { layers: [0, 1] as [number, number], members: [member('aaaaaa')], copies: ['bbbbbb'] },
+    { layers: [1, 2] as [number, number], members: [member('bbbbbb')], copies: [] },
   ],
 };
 const link = (from: string, peer: string, part: Partial<Link> = {}): Link => ({
@@ -32,7 +32,7 @@ const link = (from: string, peer: string, part: Partial<Link> = {}): Link => ({
 });
 
 describe('what holds a step up', () => {
-  const [A, B] = [peerId('aaaaaaaa'), peerId('bbbbbbbb')];
+  const [A, B] = [peerId('aaaaaa'), peerId('bbbbbb')];
   const timeline = [
     ...spansOf(A, '0F0 0-1, 0F1 1-2, 0B0 6-8, 0B1 9-10'),
     ...spansOf(B, '1F0 1-3, 1B0 3-6, 1F1 6-7, 1B1 7-9'),
@@ -64,7 +64,7 @@ describe('what holds a step up', () => {
     expect(bottleneckText(useOf([], PLAN), PLAN, limit)).toBe('No step of this plan has been measured yet.');
     const alone = {
       epoch: 3,
-      stages: [{ layers: [0, 2] as [number, number], members: [member('aaaaaaaa')], copies: ['bbbbbbbb'] }],
+      stages: [{ layers: [0, 2] as [number, number], members: [member('aaaaaa')], copies: ['bbbbbb'] }],
     };
     expect(bottleneckText(useOf(spansOf(A, '0F0 0-1'), alone), alone, limit)).toContain('at work 100 %');
   });
@@ -72,10 +72,7 @@ describe('what holds a step up', () => {
 
 describe('links between stages', () => {
   test('both directions are one: the slower rate, relayed where either is', () => {
-    const links = [
-      link('aaaaaaaa', 'bbbbbbbb', { bytesPerSecond: 9e6 }),
-      link('bbbbbbbb', 'aaaaaaaa', { route: 'relayed' }),
-    ];
+    const links = [link('aaaaaa', 'bbbbbb', { bytesPerSecond: 9e6 }), link('bbbbbb', 'aaaaaa', { route: 'relayed' })];
     const behind = linksBehind(PLAN, 0, linksByEnds(links));
     expect(behind).toMatchObject([{ route: 'relayed', bytesPerSecond: 2e6, fromPlace: 0, toPlace: 0 }]);
     expect(waysText([...behind, ...behind])).toBe(
@@ -88,6 +85,6 @@ describe('links between stages', () => {
 
 test('who keeps copies of a stage is named, of many how many', () => {
   expect(copiesText([])).toBe('No copies are kept.');
-  expect(copiesText(['bbbbbbbb', 'cccccccc'])).toBe('Copies kept by bbbbbb, cccccc.');
+  expect(copiesText(['bbbbbb', 'cccccc'])).toBe('Copies kept by bbbbbb, cccccc.');
   expect(copiesText([...'abcdefg'])).toBe('Copies kept by 7 donors.');
 });

@@ -3,7 +3,7 @@ import type { LinkReport } from '../../../swarm/messages/profile.ts';
 import type { Snapshot } from '../../../swarm/messages/snapshot.ts';
 import type { PlanInForce } from '../../../swarm/messages/watch.ts';
 import { longestWait, type PeerUse, type StepUse } from '../../../swarm/timeline/waits.ts';
-import { byteRateText, percentText, shortId } from '../page/format.ts';
+import { byteRateText, percentText } from '../page/format.ts';
 
 export type Link = NonNullable<Snapshot['links']>[number];
 
@@ -15,7 +15,7 @@ export function bottleneckText(
 ): string {
   const busiest = peers.toSorted((a, b) => b.busySeconds - a.busySeconds)[0];
   if (busiest === undefined || seconds <= 0) return 'No step of this plan has been measured yet.';
-  const [name, share] = [shortId(busiest.peer), percentText(busiest.busySeconds / seconds)];
+  const [name, share] = [busiest.peer, percentText(busiest.busySeconds / seconds)];
   if (peers.length === 1) return `${name} did the whole step alone and was at work ${share} of the time.`;
   if (limit?.epoch === plan.epoch) return limitText(limit, plan);
   return `${name} worked longest: ${share} of the step.`;
@@ -26,7 +26,7 @@ const LEAST_GAIN = 0.02;
 
 export function limitText({ kind, peers, gain }: NonNullable<Snapshot['limit']>, plan: Pick<PlanInForce, 'stages'>) {
   if (gain < LEAST_GAIN) return 'Nothing alone holds the step up.';
-  const [one = '', other = ''] = peers.map(shortId);
+  const [one = '', other = ''] = peers;
   const stage = plan.stages.findIndex(({ members }) => members.some(({ peer }) => peer === peers[0])) + 1;
   const [what, how] = {
     compute: [`${one} in stage ${stage}`, 'with twice its speed'],
@@ -48,7 +48,7 @@ const NAMED_WAIT = 0.05;
 export function ownWaitText(use: PeerUse | undefined, stepSeconds: number): string {
   const wait = use ? longestNamedWait(use) : null;
   if (wait === null || wait.seconds < NAMED_WAIT * stepSeconds) return '';
-  return `waits ${waitText(wait.seconds)} for ${shortId(wait.whom)}`;
+  return `waits ${waitText(wait.seconds)} for ${wait.whom}`;
 }
 
 /** Whom a peer waits for longest, and how long; null where nobody can be named. */
@@ -111,7 +111,7 @@ const MOST_KEEPERS = 6;
 
 export function copiesText(copies: readonly string[]): string {
   if (copies.length === 0) return 'No copies are kept.';
-  const names = copies.length > MOST_KEEPERS ? `${copies.length} donors` : copies.map(shortId).join(', ');
+  const names = copies.length > MOST_KEEPERS ? `${copies.length} donors` : copies.join(', ');
   return `Copies kept by ${names}.`;
 }
 
@@ -123,5 +123,5 @@ export function waysText(links: readonly StageLink[]): string {
   const counted = `${links.length} connections, ${relayed === 0 ? 'all direct' : `${relayed} relayed`}`;
   if (slowest === undefined) return counted;
   const { from, to, bytesPerSecond, route } = slowest;
-  return `${counted}; the slowest ${shortId(from)} ↔ ${shortId(to)}: ${byteRateText(bytesPerSecond)} ${route}`;
+  return `${counted}; the slowest ${from} ↔ ${to}: ${byteRateText(bytesPerSecond)} ${route}`;
 }

@@ -12,8 +12,8 @@ import {
   type Timeline,
 } from '../../../swarm/timeline/timeline.ts';
 import { Choice } from '../page/fields.tsx';
-import { NOTHING, percentText, shortId } from '../page/format.ts';
-import { DonorId, SmallButton } from '../page/parts.tsx';
+import { NOTHING, percentText } from '../page/format.ts';
+import { SmallButton } from '../page/parts.tsx';
 import { type Column, heads, numbers, Stacks } from '../page/stacks.tsx';
 import { Bars, BesideTable } from './besideBars.tsx';
 
@@ -101,7 +101,7 @@ export function StepTimeline({ step: { measured, predicted, turnEnds, beside }, 
       <div aria-hidden="true">
         {shown.map((peer) => (
           <div class="span-row" key={peer}>
-            <span class="soft small">{shortId(peer)}</span>
+            <span class="soft small">{peer}</span>
             <div>
               <Bars spans={measuredBy.get(peer) ?? []} seconds={seconds} followed={followed} kind="measured" />
               {beside.measured.length > 0 && (
@@ -173,7 +173,7 @@ const PATH: readonly Column<PathSpan>[] = [
       {formatAction(action)} <span class="note">{actionText(action)}</span>
     </>
   )),
-  { name: 'Donor', of: ({ peer }) => <DonorId peer={peer} /> },
+  { name: 'Donor', of: ({ peer }) => peer },
   numbers('From', ({ startSeconds }) => millisText(startSeconds)),
   numbers('To', ({ endSeconds }) => millisText(endSeconds)),
   numbers('Pause before', ({ pauseSeconds }) => (pauseSeconds === null ? NOTHING : millisText(pauseSeconds))),

@@ -8,7 +8,7 @@ import { wallMs } from '../page/clock.ts';
 import { onSubmit } from '../page/fields.tsx';
 import { timeText } from '../page/format.ts';
 import { Banner, Chip, SmallButton, StepProgress } from '../page/parts.tsx';
-import { IdsContext, RoleContext } from './act.tsx';
+import { RoleContext } from './act.tsx';
 import { adviceOf } from './advice.ts';
 import { useAlerts } from './alertsCard.tsx';
 import { useAnswer } from './api.ts';
@@ -138,9 +138,7 @@ function Dashboard({ state, actions }: ViewProps) {
       {state.login.problem !== null && <Refusal {...state.login} />}
       <Head {...props} />
       <Parts section={section} alerts={alerts.length} invite={state.invite} />
-      <RoleContext.Provider value={state.role}>
-        <IdsContext.Provider value={state.ids}>{part(section, props)}</IdsContext.Provider>
-      </RoleContext.Provider>
+      <RoleContext.Provider value={state.role}>{part(section, props)}</RoleContext.Provider>
     </main>
   );
 }

@@ -2,7 +2,6 @@
 import { useState } from 'preact/hooks';
 import { type DryRun, dryRunSchema } from '../../../swarm/run/runDraft.ts';
 import { Choice, onSubmit, Quantity } from '../page/fields.tsx';
-import { shortId } from '../page/format.ts';
 import { Card } from '../page/parts.tsx';
 import { Answer, useAct } from './act.tsx';
 import { tell } from './api.ts';
@@ -135,10 +134,7 @@ export function PeerChoice({ label, none, value, peers, choose }: ChoiceProps) {
     <Choice
       label={label}
       value={value}
-      options={[
-        ...(none === undefined ? [] : [['', none] as const]),
-        ...peers.map((peer) => [peer, shortId(peer)] as const),
-      ]}
+      options={[...(none === undefined ? [] : [['', none] as const]), ...peers.map((peer) => [peer, peer] as const)]}
       choose={choose}
     />
   );

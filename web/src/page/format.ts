@@ -66,7 +66,6 @@ export const innerStepsText = (done: { readonly innerStep: number; readonly inne
     : `${groupedText(done.innerStep)} of ${counted(done.innerSteps, 'step')}`;
 
 /** Enough of an id to tell donors apart. */
-export const shortId = (peer: string): string => peer.slice(0, 6);
 
 export const millisecondsText = (ms: number | null): string =>
   ms === null ? NOTHING : `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;

@@ -4,7 +4,7 @@ import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { durationText } from '../../../swarm/quantityText.ts';
 import { FISH } from '../../../swarm/shoalPlaces.ts';
 import { invitedLink } from './ask.ts';
-import { NOTHING, shortId } from './format.ts';
+import { NOTHING } from './format.ts';
 
 const LOGO = [
   [19, 9],
@@ -86,9 +86,6 @@ export function Chip({ tone, glyph, word, announced = false }: ChipProps) {
     </span>
   );
 }
-
-/** Enough to tell donors apart; the whole of it beside the pointer. */
-export const DonorId = ({ peer }: { readonly peer: string }) => <span title={peer}>{shortId(peer)}</span>;
 
 interface PressProps {
   /** It cannot be pressed for the moment. */

@@ -5,7 +5,7 @@ import { FIRST_TALK, isAsking, isAtOnce, mayAsk, nextTalk, olderSteps, questionO
 
 const FACTS: TalkFacts = {
   ...{ run: 'ship', committedSteps: 400, steps: 500, checkpoints: [400, 300, 200, 100, 50, 0] },
-  ...{ parameters: 1_000, positions: 64, reads: 'text', isOff: false },
+  ...{ parameters: 1_000, wasTrained: false, positions: 64, reads: 'text', isOff: false },
 };
 const TURNS: TalkFacts = { ...FACTS, reads: 'turns' };
 const stateAfter = (...events: TalkEvent[]) => events.reduce(nextTalk, FIRST_TALK);

@@ -5,7 +5,7 @@ import type { AnswerFailure } from './answerStream.ts';
 import { failureSentence, modelSentence, originSentence, spokenPieces } from './words.ts';
 
 const FACTS: TalkFacts = {
-  ...{ run: 'ship', committedSteps: 400, steps: 5_000, checkpoints: [0], parameters: 1_234_567 },
+  ...{ run: 'ship', committedSteps: 400, steps: 5_000, checkpoints: [0], parameters: 1_234_567, wasTrained: false },
   ...{ positions: 64, reads: 'text', isOff: false },
 };
 
@@ -17,6 +17,10 @@ test('what the model is', () => {
     `${size} in training, after 200 of 5,000 steps: it has only begun to learn, and writes mostly noise.`,
     `${size} in training, after 400 of 5,000 steps. It makes things up.`,
     `${size} that browsers have trained together. It makes things up.`,
+  ]);
+  expect([0, 5_000].map((committedSteps) => modelSentence({ ...FACTS, committedSteps, wasTrained: true }))).toEqual([
+    `${size} being fine-tuned, after 0 of 5,000 steps. It makes things up.`,
+    `${size} that browsers have fine-tuned together. It makes things up.`,
   ]);
 });
 

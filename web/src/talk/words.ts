@@ -11,11 +11,15 @@ const NOISE_SHARE = 0.05;
 export const OFF_SENTENCE = 'Whoever runs this server lets nobody talk to its model.';
 
 /** What somebody talks to. */
-export function modelSentence({ parameters, committedSteps, steps }: TalkFacts): string {
+export function modelSentence({ parameters, committedSteps, steps, wasTrained }: TalkFacts): string {
   const size = `A small language model (${aboutText(parameters)} parameters)`;
+  const done = `${countText(committedSteps)} of ${countText(steps)} steps`;
+  if (wasTrained)
+    return committedSteps >= steps
+      ? `${size} that browsers have fine-tuned together. It makes things up.`
+      : `${size} being fine-tuned, after ${done}. It makes things up.`;
   if (committedSteps === 0) return `${size} that has not begun to learn: what it writes is noise.`;
   if (committedSteps >= steps) return `${size} that browsers have trained together. It makes things up.`;
-  const done = `${countText(committedSteps)} of ${countText(steps)} steps`;
   return committedSteps < NOISE_SHARE * steps
     ? `${size} in training, after ${done}: it has only begun to learn, and writes mostly noise.`
     : `${size} in training, after ${done}. It makes things up.`;

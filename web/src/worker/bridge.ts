@@ -148,8 +148,8 @@ export class DonorBridge {
       fail: (reason, detail) => {
         if (!this.#closed) page.fail(reason, detail);
       },
-      recall: (key) => page.recall(key),
-      remember: (key, value) => page.remember(key, value),
+      recall: () => page.recall(),
+      remember: (checks) => page.remember(checks),
     };
   }
 }

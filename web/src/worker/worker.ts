@@ -8,18 +8,20 @@ import { invariant, refusal, success } from '../../../swarm/base.ts';
 import { type Limits, NO_LIMITS } from '../../../swarm/limits.ts';
 import type { About } from '../../../swarm/messages/about.ts';
 import { HEARTBEAT_MS, type ServerMessage } from '../../../swarm/messages/messages.ts';
+import type { AdapterProfile } from '../../../swarm/messages/profile.ts';
 import { modelToTrain } from '../../../swarm/run/runFile.ts';
 import { openPieces } from '../executor/pieceStore.ts';
 import type { DonorPage, DonorStatus, DonorWorker } from '../executor/protocol.ts';
 import { runFiles } from '../executor/runFiles.ts';
 import { Session } from '../executor/session.ts';
 import { admit, tryLayers } from '../gpu/admission.ts';
-import { type OpenDevice, openDevice } from '../gpu/device.ts';
+import { type Gpu, openDevice } from '../gpu/device.ts';
 import { gpuEngine, gpuOf } from '../gpu/engine.ts';
 import { WorkerCalls } from '../net/calls.ts';
 import { connectionBy } from '../net/connection.ts';
 import { linkOver } from '../net/link.ts';
 import { Neighbourhood, PULSE_MS } from '../net/neighbourhood.ts';
+import { wallMs } from '../page/clock.ts';
 
 /** The page draws at most this often. */
 const STATUS_INTERVAL_MS = 250;
@@ -29,7 +31,8 @@ type Welcome = Extract<ServerMessage, { type: 'welcome' }>;
 let session: Session | null = null;
 let neighbourhood: Neighbourhood | null = null;
 let calls: WorkerCalls | null = null;
-let opened: OpenDevice | null = null;
+/** One for the worker's life: whatever was compiled for one purpose is there for every other. */
+let gpu: Gpu | null = null;
 let limits: Limits = NO_LIMITS;
 let check: (welcome: Welcome) => Promise<void> = async () => {};
 let checking: Promise<void> = Promise.resolve();
@@ -54,19 +57,17 @@ function throttled(show: (status: DonorStatus) => void): (status: DonorStatus) =
 }
 
 /** Checks this GPU for the run of a welcome, and tells what was measured unless another welcome came meanwhile. */
-const checkBy = (page: Remote<DonorPage>, device: OpenDevice) => async (welcome: Welcome) => {
+const checkBy = (page: Remote<DonorPage>, own: Gpu, adapter: AdapterProfile) => async (welcome: Welcome) => {
   const { run } = welcome;
   if (welcome !== newest) return;
   const model = modelToTrain(run);
   if (!model.ok) return; // the session says so
-  const memory = {
-    recall: (key: string) => page.recall(key),
-    remember: (key: string, value: string) => page.remember(key, value),
-  };
+  const memory = { recall: () => page.recall(), remember: (checks: string) => page.remember(checks) };
   const { memoryBytes } = limits;
   const { train, wire, compute: asked, stateWire } = run;
   const ofRun = { model: model.value, train, wire, asked, stateWire };
-  const applicant = { ...ofRun, gpu: gpuOf(device), adapter: device.profile, memoryBytes, memory, now };
+  const evaluates = run.evaluation !== null;
+  const applicant = { ...ofRun, evaluates, gpu: own, adapter, memoryBytes, memory, now, wallMs };
   const machineGibibytes = 'deviceMemory' in navigator ? Number(navigator.deviceMemory) : undefined;
   const admitted = await admit({ ...applicant, drafted: welcome.memory, machineGibibytes });
   if (welcome !== newest) return;
@@ -77,9 +78,9 @@ const checkBy = (page: Remote<DonorPage>, device: OpenDevice) => async (welcome:
 async function open(page: Remote<DonorPage>, given: Limits) {
   const found = await openDevice(navigator.gpu, navigator.userAgent, { now, wait });
   if (!found.ok) return refusal(found.reason);
-  opened = found.value;
-  const { device, profile } = opened;
-  const gpu = gpuOf(opened);
+  const { device, profile } = found.value;
+  const own = gpuOf(found.value);
+  gpu = own;
   void device.lost.then(({ reason, message }) => {
     if (reason !== 'destroyed') void page.fail('deviceLost', message);
   });
@@ -115,14 +116,14 @@ async function open(page: Remote<DonorPage>, given: Limits) {
       showStatus: throttled((status) => void page.showStatus(status)),
     },
     ways,
-    engine: (...of) => gpuEngine(gpu, ...of),
+    engine: (...of) => gpuEngine(own, ...of),
     files: (token) => runFiles(fetch, new URL('/', location.href), token),
     ...(pieces && { pieces }),
     now,
     wait,
   });
   limit(given);
-  check = checkBy(page, opened);
+  check = checkBy(page, own, profile);
   setInterval(() => {
     const at = session?.progress();
     void page.sendServer({ type: 'heartbeat', ...(at && { at }) });
@@ -136,11 +137,11 @@ function limit(given: Limits): void {
 }
 
 async function tryOut(about: About, seconds: number, onRound: (tokensPerSecond: number, seconds: number) => void) {
-  invariant(opened, 'the device is opened first');
+  invariant(gpu, 'the device is opened first');
   const model = modelToTrain(about);
   invariant(model.ok, 'the server serves a model that it would have refused itself');
   const { memoryBytes } = limits;
-  return tryLayers({ gpu: gpuOf(opened), model: model.value, train: about.train, memoryBytes, now }, seconds, onRound);
+  return tryLayers({ gpu, model: model.value, train: about.train, memoryBytes, now }, seconds, onRound);
 }
 
 /** On every welcome but of one that comes back under its name: the check and the measurements, then the server may plan with this donor. */

@@ -13,7 +13,8 @@ import { planCluster } from '../../../../swarm/planner/clusterPlan.ts';
 import { equalSplit, type SplitOptions } from '../../../../swarm/planner/equalSplit.ts';
 import { forecast } from '../../../../swarm/planner/forecast.ts';
 import { tightCluster } from '../../../../swarm/testing/tightClusters.ts';
-import { MODEL, SAMPLES, SEQUENCE, simulate } from './simulation.ts';
+import { SEQUENCE } from './plans.ts';
+import { MODEL, SAMPLES, simulate } from './simulation.ts';
 
 const LAYERS = 8;
 const STEPS = 4;

@@ -18,10 +18,7 @@ export function exactEngine(device: Device, witness: Witness, model: Model, othe
   const unknown = (elements: number): Values => new Float32Array(elements).fill(Number.NaN);
   return {
     ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
-    async stage(size) {
-      await device.compiles();
-      return new ExactStage(device, model, size, otherwise.pace ?? PLAIN);
-    },
+    stage: async (size) => new ExactStage(device, model, size, otherwise.pace ?? PLAIN),
     warm: () => device.compiles(),
     answers: () => Promise.reject(new Error('whole numbers answer nothing')),
     async shards(plan, peer, stages) {

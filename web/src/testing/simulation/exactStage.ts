@@ -18,6 +18,7 @@ import {
   embedded,
   embeddedBack,
   gradientAt,
+  gradientOfUse,
   headBack,
   headRows,
   layer,
@@ -207,8 +208,9 @@ export class ExactStage implements Stage {
     return this.#device.read(Float32Array.from(this.#entered(microBatch).z_N, lossOf));
   }
 
-  async readGradient(name: BlockName, range: Range, unit?: number): Promise<Reading> {
-    return this.#device.read(this.gradient(name, range, unit));
+  async readGradient(name: BlockName, ranges: readonly Range[], unit?: number): Promise<Reading> {
+    const parts = ranges.map((range) => this.gradient(name, range, unit));
+    return this.#device.read(Float32Array.from(parts.flatMap((part) => [...part])));
   }
 
   /** Nobody lies here. */
@@ -220,11 +222,13 @@ export class ExactStage implements Stage {
     const { width, vocabulary } = this.#model;
     const values = this.#values(name, unit);
     const own = unit === undefined ? this.#sums.get(name) : this.#sums.get(this.#sumName(name, unit));
+    // Where it is gathered again for the head its sums are the head's.
+    const use = own === this.#sums.get('table') ? 'head' : name;
     const table = name === 'embedding' && unit === undefined ? this.#sums.get('table') : undefined;
     return Float32Array.from({ length: to - from }, (_, offset) => {
       const index = from + offset;
       const value = at(values, index);
-      const first = own ? gradientAt(own, index, value) : 0;
+      const first = own ? gradientOfUse(this.#model, use, own, index, value) : 0;
       return table && index < vocabulary * width ? added(first, gradientAt(table, index, value)) : first;
     });
   }

@@ -5,7 +5,8 @@
  * tensors' sizes and its order of work.
  *
  * Letters: C width, T positions, N rows. A layer is y = x·h + g with h and g out of all its values. Of each block two sums
- * over all rows are the gradient: element j has (s·weight(j) + u·value_j), but for the embedding's, which has s alone.
+ * over all rows are the gradient: element j has (s·weight(j) + u·value_j), but for the embedding's, which has s alone, and in
+ * the token table one for each token.
  */
 import type { BlockName, Model } from '../../../../swarm/model/model.ts';
 
@@ -37,10 +38,19 @@ export function initialValues(model: Model, name: BlockName): Values {
 export interface Sums {
   s: number;
   u: number;
+  /** Of the embedding: by token, in place of s. */
+  rows?: Map<number, number>;
 }
 
-export const gradientAt = ({ s, u }: Sums, index: number, value: number): number =>
+export const gradientAt = ({ s, u }: Omit<Sums, 'rows'>, index: number, value: number): number =>
   (((s * weight(index)) % P) + (u === 0 ? 0 : (u * value) % P)) % P;
+
+/** Of a block's own use: a row of the token table has one where its token came. */
+export function gradientOfUse(model: Model, name: BlockName, sums: Sums, index: number, value: number): number {
+  const row = Math.floor(index / model.width);
+  const isToken = name === 'embedding' && row < model.vocabulary;
+  return gradientAt(isToken ? { s: sums.rows?.get(row) ?? 0, u: 0 } : sums, index, value);
+}
 
 export const added = (one: number, other: number): number => (one + other) % P;
 
@@ -117,6 +127,9 @@ export function headBack(
 export function embeddedBack(ids: Uint32Array, dx: Values, width: number, sums: Sums): void {
   for (const [index, d] of dx.entries()) {
     const id = ids[Math.floor(index / width)] ?? 0;
+    const rows = sums.rows ?? new Map<number, number>();
+    sums.rows = rows;
+    rows.set(id, ((rows.get(id) ?? 0) + d * (id + 1)) % P);
     sums.s = (sums.s + d * (id + 1)) % P;
   }
 }

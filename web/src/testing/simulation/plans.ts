@@ -16,6 +16,8 @@ import { randomPlanFor } from '../../../../swarm/testing/randomPlan.ts';
 /** Copies of each shard, beside its primary's. */
 export const REPLICAS = 1;
 const MICRO_BATCHES = 3;
+/** T. */
+export const SEQUENCE = 3;
 
 export type MakePlan = (model: Model, samples: number, peers: readonly PeerId[]) => Plan;
 
@@ -47,7 +49,7 @@ export const pipeline: MakePlan = (model, samples, peers) => {
       }),
     }),
   );
-  return { stages, microBatches, state, schedule: '1f1b' };
+  return { stages, microBatches, state, schedule: '1f1b', rows: SEQUENCE };
 };
 
 /** Anyone anywhere, and state too: here and there gathered, each block once a pass now and then, or in main memory. A replica uploads where there is one. */
@@ -59,7 +61,8 @@ export const anyPlan =
     const drawn = randomPlanFor(random, model, samples, members, apart);
     // Who gathers nothing may be left with nothing, and all who were expected have a part.
     const whole = peers(drawn).length === members.length;
-    return uploadedByReplicas(whole ? drawn : randomPlanFor(random, model, samples, members, often));
+    const plan = whole ? drawn : randomPlanFor(random, model, samples, members, often);
+    return { ...uploadedByReplicas(plan), rows: SEQUENCE };
   };
 
 const uploadedByReplicas = (plan: Plan): Plan => ({

@@ -8,6 +8,7 @@ import {
   embedded,
   embeddedBack,
   gradientAt,
+  gradientOfUse,
   headBack,
   headRows,
   initialValues,
@@ -109,7 +110,7 @@ function gradientOf(model: Model, state: Blocks, sums: Map<string, Sums>, name: 
   const tied = name === 'embedding' ? sums.get('table') : undefined;
   const tableEnd = model.vocabulary * model.width;
   return Array.from(value, (one, index) => {
-    const first = gradientAt(own, index, one);
+    const first = gradientOfUse(model, name, own, index, one);
     return tied && index < tableEnd ? added(first, gradientAt(tied, index, one)) : first;
   });
 }

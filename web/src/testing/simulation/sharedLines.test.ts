@@ -12,7 +12,8 @@ import { clusterCosts } from '../../../../swarm/planner/clusterCosts.ts';
 import { equalSplit, type SplitOptions } from '../../../../swarm/planner/equalSplit.ts';
 import { forecast } from '../../../../swarm/planner/forecast.ts';
 import { lineTurns } from '../../../../swarm/simulate/lineTurns.ts';
-import { MODEL, SAMPLES, SEQUENCE, simulate } from './simulation.ts';
+import { SEQUENCE } from './plans.ts';
+import { MODEL, SAMPLES, simulate } from './simulation.ts';
 
 const [STEPS, LAYERS] = [4, 6];
 const model = acceptedModel({ model: { ...MODEL, n_layer: LAYERS } });

@@ -34,13 +34,12 @@ import { LinkSwitch } from './links.ts';
 import { Machine } from './machine.ts';
 import { Network } from './network.ts';
 import { clusterPace, type Pace } from './pace.ts';
-import type { MakePlan } from './plans.ts';
+import { type MakePlan, SEQUENCE } from './plans.ts';
 import { sequentialRun } from './sequential.ts';
 import { SimulatedServer } from './simulatedServer.ts';
 import { Tab } from './tab.ts';
 
 export const SAMPLES = 6;
-export const SEQUENCE = 3;
 const TEXT_BYTES = 500;
 export const MODEL = { model_type: 'gpt2', n_layer: 3, n_head: 1, n_embd: 4, n_positions: 4, vocab_size: 32 };
 /** A tab that is gone is opened again by somebody after so long. */

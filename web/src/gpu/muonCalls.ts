@@ -1,13 +1,12 @@
 /**
- * The launches that update the matrices of a shard by Muon, one matrix after the other in one room. The products are those of
+ * The calls that update the matrices of a shard by Muon, one matrix after the other in one room. The products are those of
  * the stage in float32, always over the same buffers from their start: a matrix gets the same bits in whoever's shard it is.
  */
 
 import { matmul } from '../../../shaders/family/matmul.ts';
 import { forDevice } from '../../../shaders/forDevice.ts';
 import { inHalves } from '../../../shaders/kernel/inHalves.ts';
-import type { Dims, Kernel } from '../../../shaders/kernel/kernel.ts';
-import type { BufferSlice, Launch } from '../../../shaders/kernel/launch.ts';
+import type { BufferSlice } from '../../../shaders/kernel/launch.ts';
 import { muonApply, muonApplyShadow, muonBegin, muonPolynomial, muonStart } from '../../../shaders/update/muon.ts';
 import { sumSquares } from '../../../shaders/update/sumSquares.ts';
 import { MUON } from '../../../swarm/memory/memory.ts';
@@ -16,9 +15,8 @@ import type { TensorSpec } from '../../../swarm/model/model.ts';
 import { muonScale, ORTHOGONAL_STEPS, sidesOf } from '../../../swarm/reference/muon.ts';
 import type { BufferSet } from './buffers.ts';
 import type { Gpu } from './device.ts';
+import { call, type KernelCall } from './kernelCall.ts';
 import { windowOf } from './windows.ts';
-
-export type MakeLaunch = (kernel: Kernel, slices: Record<string, BufferSlice>, dims: Dims) => Promise<Launch>;
 
 /** A buffer, and where in it a tensor begins. */
 interface Begins {
@@ -37,23 +35,19 @@ export interface WholeTensor {
 
 interface MuonParts {
   readonly gpu: Gpu;
-  readonly buffers: BufferSet;
+  readonly buffers: Pick<BufferSet, 'get'>;
   readonly momentum: number;
-  readonly launch: MakeLaunch;
+  readonly label: string;
 }
 
-export async function muonLaunches(parts: MuonParts, tensors: readonly WholeTensor[]): Promise<Launch[]> {
-  const made: Launch[] = [];
-  for (const whole of tensors)
-    for (const matrix of matricesOf(whole.tensor)) made.push(...(await launchesOf(parts, whole, matrix)));
-  return made;
-}
+export const muonCalls = (parts: MuonParts, tensors: readonly WholeTensor[]): KernelCall[] =>
+  tensors.flatMap((whole) => matricesOf(whole.tensor).flatMap((matrix) => matrixCalls(parts, whole, matrix)));
 
-async function launchesOf(
-  { gpu, buffers, momentum, launch }: MuonParts,
+function matrixCalls(
+  { gpu, buffers, momentum, label }: MuonParts,
   { values, sum, m, shadow }: WholeTensor,
   matrix: WholeMatrix,
-): Promise<Launch[]> {
+): KernelCall[] {
   const { short: S, long: L } = sidesOf(matrix);
   const { rows, columns, stride, at } = matrix;
   const shape = { S, L, ...(rows > columns ? { rowStep: 1, columnStep: stride } : { rowStep: stride, columnStep: 1 }) };
@@ -66,25 +60,25 @@ async function launchesOf(
   const product = (layout: 'NN' | 'NT') => forDevice(gpu, 'f32', matmul({ layout }));
   const begin = { ...shape, gradientOffset: grads.at, momentOffset: moments.at, momentum };
   const made = [
-    await launch(muonBegin, { grads: grads.slice, m: moments.slice, x: room('x'), scalars }, begin),
-    await launch(sumSquares, { x: room('x'), partials: room('partials') }, { n: S * L, accumulate: 0 }),
-    await launch(muonStart, { partials: room('partials'), x: room('x') }, { n: S * L }),
+    call(muonBegin, { grads: grads.slice, m: moments.slice, x: room('x'), scalars }, begin, label),
+    call(sumSquares, { x: room('x'), partials: room('partials') }, { n: S * L, accumulate: 0 }, label),
+    call(muonStart, { partials: room('partials'), x: room('x') }, { n: S * L }, label),
   ];
   let [x, next] = [room('x'), room('next')];
   const [square, polynomial] = [room('square'), room('polynomial')];
   for (let step = 0; step < ORTHOGONAL_STEPS; step++) {
     made.push(
-      await launch(product('NT'), { a: x, b: x, c_MN: square }, { M: S, N: S, K: L }),
-      await launch(product('NN'), { a: square, b: square, c_MN: polynomial }, { M: S, N: S, K: S }),
-      await launch(muonPolynomial, { m: square, square: polynomial }, { S }),
-      await launch(product('NN'), { a: polynomial, b: x, c_MN: next }, { M: S, N: L, K: S }),
+      call(product('NT'), { a: x, b: x, c_MN: square }, { M: S, N: S, K: L }, label),
+      call(product('NN'), { a: square, b: square, c_MN: polynomial }, { M: S, N: S, K: S }, label),
+      call(muonPolynomial, { m: square, square: polynomial }, { S }, label),
+      call(product('NN'), { a: polynomial, b: x, c_MN: next }, { M: S, N: L, K: S }, label),
     );
     [x, next] = [next, x];
   }
   const bound = { x, values: master.slice, scalars };
   const apply = { ...shape, offset: master.at, scale: muonScale(matrix) };
-  if (shadow === null) return [...made, await launch(muonApply, bound, apply)];
+  if (shadow === null) return [...made, call(muonApply, bound, apply, label)];
   const half = over(shadow, 2);
   const shadowed = { ...apply, shadowOffset: half.at };
-  return [...made, await launch(inHalves(muonApplyShadow), { ...bound, shadow: half.slice }, shadowed)];
+  return [...made, call(inHalves(muonApplyShadow), { ...bound, shadow: half.slice }, shadowed, label)];
 }
