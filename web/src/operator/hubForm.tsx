@@ -76,14 +76,7 @@ export function HubForm({ hub, run, step, generation, onClose }: HubFormProps) {
             spellcheck: false,
           }}
         />
-        {hub.clientId === null && (
-          <TextField
-            label="Access token that may open pull requests there"
-            value={token}
-            onInput={(text) => keepToken(text.trim())}
-            input={{ type: 'password', autocomplete: 'off', required: true, placeholder: 'hf_…' }}
-          />
-        )}
+        {hub.clientId === null && <TokenField token={token} keep={keepToken} />}
       </div>
       {hub.clientId !== null && <SignIn hubUrl={hub.url} clientId={hub.clientId} keep={keepToken} />}
       <p class="soft">
@@ -92,6 +85,17 @@ export function HubForm({ hub, run, step, generation, onClose }: HubFormProps) {
       </p>
       <Sending {...sending} isReady={isSecureContext && files.length > 0 && token !== ''} onClose={onClose} />
     </form>
+  );
+}
+
+function TokenField({ token, keep }: { readonly token: string; readonly keep: (token: string) => void }) {
+  return (
+    <TextField
+      label="Access token that may open pull requests there"
+      value={token}
+      onInput={(text) => keep(text.trim())}
+      input={{ type: 'password', autocomplete: 'off', required: true, placeholder: 'hf_…' }}
+    />
   );
 }
 
