@@ -103,7 +103,7 @@ export class HubStandIn {
 
   #answer(call: Call): Answer {
     const { method, url } = call;
-    if (method === 'OPTIONS') return { status: 204 };
+    if (method === 'OPTIONS' || url.pathname === '/favicon.ico') return { status: 204 };
     this.calls.push(`${method} ${url.pathname}`);
     if (url.pathname.startsWith('/stored/')) return this.#store(call);
     switch (`${method} ${url.pathname}`) {
@@ -139,7 +139,7 @@ export class HubStandIn {
     const back = `${redirect}?${new URLSearchParams({ code, state })}`.replaceAll('&', '&amp;');
     return {
       type: 'text/html',
-      body: `<!doctype html><title>Hub</title><link rel="icon" href="data:,"><a href="${back}">Authorize</a>`,
+      body: `<!doctype html><title>Hub</title><a href="${back}">Authorize</a>`,
     };
   }
 

@@ -58,7 +58,7 @@ test('what goes wrong is said in a sentence, and nothing is opened', async () =>
     [{ token: 'hf_unknown' }, /does not know this token: it is wrong, or it has expired/],
     [{ token: READS }, /^This token may not open pull requests in fisher\/whales\.$/],
     [{ repository: 'fisher/squids' }, /^There is no model fisher\/squids at the Hub/],
-    [{ hubUrl: 'http://localhost:1' }, /this browser could not reach it/],
+    [{ hubUrl: 'http://localhost:1' }, /this browser could not reach the Hub or its storage/],
   ] as const)
     expect(await push(other)).toEqual({ ok: false, reason: expect.stringMatching(reason) });
   expect(hub.pullRequests.get(REPOSITORY)?.length).toBe(before);

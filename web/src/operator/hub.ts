@@ -106,6 +106,6 @@ function said(error: unknown): string {
   }
   // A request that never came to anybody throws a TypeError, or, where its progress is watched, one without words.
   if (error instanceof TypeError || !(error instanceof Error) || error.message === '')
-    return 'this browser could not reach it. Look at your network, and try again.';
+    return 'this browser could not reach the Hub or its storage. Look at your network, and try again.';
   return error.message;
 }

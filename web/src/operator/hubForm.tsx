@@ -76,14 +76,26 @@ export function HubForm({ hub, run, step, generation, onClose }: HubFormProps) {
             spellcheck: false,
           }}
         />
-        <Account hub={hub} token={token} keep={keepToken} />
+        {hub.clientId === null && <TokenField token={token} keep={keepToken} />}
       </div>
+      {hub.clientId !== null && <SignIn hubUrl={hub.url} clientId={hub.clientId} keep={keepToken} />}
       <p class="soft">
         The token stays in this tab, for {host} alone, and is forgotten when you close this form.
         {!isSecureContext && ' Open the dashboard by https or as localhost: browsers hash files for no other page.'}
       </p>
       <Sending {...sending} isReady={isSecureContext && files.length > 0 && token !== ''} onClose={onClose} />
     </form>
+  );
+}
+
+function TokenField({ token, keep }: { readonly token: string; readonly keep: (token: string) => void }) {
+  return (
+    <TextField
+      label="Access token that may open pull requests there"
+      value={token}
+      onInput={(text) => keep(text.trim())}
+      input={{ type: 'password', autocomplete: 'off', required: true, placeholder: 'hf_…' }}
+    />
   );
 }
 
@@ -107,7 +119,7 @@ function Sending({ act, words, address, isReady, onClose }: SendingProps) {
       </div>
       <Answer answer={act.answer} />
       {address !== null && (
-        <p>
+        <p class="technical">
           <a href={address} target="_blank" rel="noreferrer">
             {address}
           </a>
@@ -161,38 +173,30 @@ function Files({ exported }: { readonly exported: Result<readonly PushedFile[]> 
   );
 }
 
-interface AccountProps extends Pick<HubFormProps, 'hub'> {
-  readonly token: string;
+interface SignInProps {
+  readonly hubUrl: string;
+  readonly clientId: string;
   readonly keep: (token: string) => void;
 }
 
-/** By the Hub's own window, where the server has an OAuth application there, or by a token that somebody made. */
-function Account({ hub: { url, clientId }, token, keep }: AccountProps) {
+/** By the Hub's own window, where the server has an OAuth application there. */
+function SignIn({ hubUrl, clientId, keep }: SignInProps) {
   const [account, show] = useState<Result<SignedIn> | null>(null);
   const underWay = useRef(new AbortController());
   useEffect(() => () => underWay.current.abort(), []);
-  if (clientId === null)
-    return (
-      <TextField
-        label="Access token that may open pull requests there"
-        value={token}
-        onInput={(text) => keep(text.trim())}
-        input={{ type: 'password', autocomplete: 'off', required: true, placeholder: 'hf_…' }}
-      />
-    );
   const enter = async (): Promise<void> => {
     // The window of an earlier press may have been closed, which this page is not told.
     underWay.current.abort();
     underWay.current = new AbortController();
     const { signal } = underWay.current;
-    const answer = await signIn(url, clientId, signal);
+    const answer = await signIn(hubUrl, clientId, signal);
     if (signal.aborted) return;
     show(answer);
     keep(answer.ok ? answer.value.token : '');
   };
   return (
-    <div>
-      <SmallButton onClick={() => void enter()}>Sign in at {new URL(url).host}</SmallButton>
+    <div class="buttons">
+      <SmallButton onClick={() => void enter()}>Sign in at {new URL(hubUrl).host}</SmallButton>
       <Answer
         answer={
           account &&

@@ -16,6 +16,7 @@ export function handOver(): boolean {
 
 /** The address with which the window came back that carries this nonce. */
 export function comeBack(nonce: string, signal: AbortSignal): Promise<string> {
+  signal.throwIfAborted();
   const windows = channel();
   return new Promise<string>((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason));
