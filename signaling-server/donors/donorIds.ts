@@ -6,6 +6,7 @@
  */
 import { createHmac, randomBytes } from 'node:crypto';
 import { at, type PeerId, peerId } from '../../swarm/base.ts';
+import { storageProblem } from '../files/storageProblem.ts';
 import { NAME_SECRET, RESUME_SECRET, type Store } from '../store/store.ts';
 
 const MANNERS = words(`
@@ -47,7 +48,13 @@ export function donorNames(store: Store, run: string): (key: string | undefined)
     const name = [MANNERS, ANIMALS]
       .map((list, place) => at(list, drawn.readUInt32BE(4 * place) % list.length))
       .join('-');
-    const visits = store.visits(run, name);
-    return peerId(visits === 1 ? name : `${name}-${visits}`);
+    try {
+      const visits = store.visits(run, name);
+      return peerId(visits === 1 ? name : `${name}-${visits}`);
+    } catch (error) {
+      if (storageProblem(error) === null) throw error;
+      // The count cannot be kept: a number that nobody else draws stands for it.
+      return peerId(`${name}-${randomBytes(6).toString('hex')}`);
+    }
   };
 }
