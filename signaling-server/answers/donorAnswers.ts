@@ -2,7 +2,7 @@
  * Answers out of the donors' idle time: which plan is in force is told to the pure part (swarm/answers/answering.ts), what
  * donors say of their pieces too, and what it draws becomes the stream of whoever asked.
  */
-import { Answering } from '../../swarm/answers/answering.ts';
+import { Answering, NOBODY_ANSWERS } from '../../swarm/answers/answering.ts';
 import { seedWord } from '../../swarm/answers/drawToken.ts';
 import type { PeerId } from '../../swarm/base.ts';
 import type { AnsweredMessage, AnswerMessage, UnansweredMessage } from '../../swarm/messages/answerWords.ts';
@@ -33,7 +33,6 @@ export interface DonorAnswersHost {
 
 /** No donor goes on with it: whoever else has the weights may. */
 class DonorsGone extends AnswerFault {}
-const GONE = 'no donor computes with these weights';
 
 export class DonorAnswers implements Answerer {
   readonly figures: AnswerFigures;
@@ -61,8 +60,8 @@ export class DonorAnswers implements Answerer {
     if (this.#newest !== null) {
       clearTimeout(this.#goneTimer ?? undefined);
       this.#goneTimer = null;
-    } else if (found === 'over') this.#answering.close(GONE);
-    else this.#goneTimer ??= setTimeout(() => this.#answering.close(GONE), NO_PLAN_MS).unref();
+    } else if (found === 'over') this.#answering.close(NOBODY_ANSWERS);
+    else this.#goneTimer ??= setTimeout(() => this.#answering.close(NOBODY_ANSWERS), NO_PLAN_MS).unref();
   }
 
   said(peer: PeerId, message: AnsweredMessage | UnansweredMessage): void {
@@ -81,7 +80,8 @@ export class DonorAnswers implements Answerer {
     const room = this.#answering.room(question.from, question.ids.length, this.#host.nowMs());
     if (room.is === 'busy')
       return { ok: false, refusal: { of: 'busy', retrySeconds: Math.ceil(room.retryMs / 1_000) } };
-    if (room.is === 'none' || question.step !== null) return { ok: false, refusal: { of: 'notThere', sentence: GONE } };
+    if (room.is === 'none' || question.step !== null)
+      return { ok: false, refusal: { of: 'notThere', sentence: NOBODY_ANSWERS } };
     const { firstTokenMs, tokenMs } = room;
     const tokens = this.#tokens(question, signal);
     return firstTokenMs === null || !tokenMs
@@ -118,7 +118,8 @@ export class DonorAnswers implements Answerer {
   }
 }
 
-const faultOf = (reason: string): AnswerFault => (reason === GONE ? new DonorsGone(GONE) : new AnswerFault(reason));
+const faultOf = (reason: string): AnswerFault =>
+  reason === NOBODY_ANSWERS ? new DonorsGone(NOBODY_ANSWERS) : new AnswerFault(reason);
 
 interface AskedRun {
   readonly name: string;

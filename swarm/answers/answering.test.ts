@@ -230,3 +230,30 @@ test('a token that the model does not have ends an answer, and is told to nobody
   );
   expect(told).toEqual(['a donor drew no token of this model']);
 });
+
+test('whoever waits for donors who refuse again and again is told, so that others may answer', () => {
+  const sent: AnswerMessage[] = [];
+  const answering = new Answering(MODULUS, (_, message) => void sent.push(message));
+  answering.planned({ epoch: 1, plan: at(plans, 0) }, 0);
+  const ends: (string | null)[] = [];
+  answering.ask(question('someone'), { token: () => {}, ended: (reason) => void ends.push(reason) }, 0);
+  const refuse = (nowMs: number): void => {
+    const { epoch, piece, stage } = at(sent, sent.length - 1);
+    const message = {
+      type: 'unanswered' as const,
+      epoch,
+      piece,
+      stage,
+      reason: 'unwilling' as const,
+      conversations: [],
+    };
+    answering.unanswered(peerId('donor-0'), message, nowMs);
+    answering.look(nowMs);
+  };
+  refuse(0);
+  expect([sent.length, ends]).toEqual([1, []]);
+  answering.look(60_001);
+  expect(sent).toHaveLength(2);
+  refuse(60_001);
+  expect(ends).toEqual(['no donor computes with these weights']);
+});

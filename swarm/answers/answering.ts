@@ -29,6 +29,9 @@ const PIECE_LIMIT_MS = 60_000;
 /** A chain without memory to answer, or with somebody who does not want to, is asked again after that. */
 const NO_ROOM_MS = 60_000;
 const MOST_FAILURES = 5;
+/** Where all chains were asked so often and none would, whoever waits is told. */
+const MOST_REFUSALS = 2;
+export const NOBODY_ANSWERS = 'no donor computes with these weights';
 
 interface TokenRequest {
   /** Who asks: a key, an address. */
@@ -80,6 +83,8 @@ interface Chain {
   readonly peers: readonly PeerId[];
   most: number;
   blockedUntilMs: number;
+  /** Since it last answered. */
+  refusals: number;
   /** From a piece's way out to its last stage's word, of the newest ones; null: there was none. */
   pieceMs: number | null;
   /** Conversations that it had and that are over. */
@@ -191,6 +196,7 @@ export class Answering {
     if (piece.answered.size < piece.chain.peers.length) return;
     this.#pieces.delete(message.piece);
     const { chain } = piece;
+    chain.refusals = 0;
     const tookMs = nowMs - piece.sentMs;
     chain.pieceMs = chain.pieceMs === null ? tookMs : chain.pieceMs + NEWEST_SHARE * (tookMs - chain.pieceMs);
     const { tokens } = got(piece.answered, piece.chain.peers.length - 1);
@@ -213,15 +219,20 @@ export class Answering {
     if (!piece) return;
     const { chain, parts } = piece;
     const isShut = message.reason === 'unwilling' || (message.reason === 'noRoom' && parts.length === 1);
-    if (isShut) chain.blockedUntilMs = nowMs + NO_ROOM_MS;
-    else if (message.reason === 'noRoom') chain.most = Math.max(1, Math.floor(parts.length / 2));
+    if (isShut) {
+      chain.blockedUntilMs = nowMs + NO_ROOM_MS;
+      chain.refusals++;
+    } else if (message.reason === 'noRoom') chain.most = Math.max(1, Math.floor(parts.length / 2));
     this.#giveUp(message.piece, message.reason === 'failed');
     this.#next(nowMs);
   }
 
-  /** Now and then: pieces of which nothing is heard are asked for again. */
+  /** Now and then: pieces of which nothing is heard are asked for again, and nobody waits for donors who refuse. */
   look(nowMs: number): void {
     for (const [number, { sentMs }] of this.#pieces) if (nowMs - sentMs > PIECE_LIMIT_MS) this.#giveUp(number, true);
+    const isShut = ({ refusals, blockedUntilMs }: Chain): boolean =>
+      refusals >= MOST_REFUSALS && blockedUntilMs > nowMs;
+    if (this.#chains.length > 0 && this.#chains.every(isShut)) this.close(NOBODY_ANSWERS);
     this.#next(nowMs);
   }
 
@@ -358,7 +369,14 @@ function chainsOf(plan: Plan): Chain[] {
   const chains = new Map<string, Chain>();
   for (const { id } of plan.microBatches) {
     const peers = plan.stages.map((_, stage) => owner(plan, stage, id));
-    chains.set(peers.join(' '), { peers, most: MOST_IN_CHAIN, blockedUntilMs: 0, pieceMs: null, ended: [] });
+    chains.set(peers.join(' '), {
+      peers,
+      most: MOST_IN_CHAIN,
+      blockedUntilMs: 0,
+      refusals: 0,
+      pieceMs: null,
+      ended: [],
+    });
   }
   return [...chains.values()];
 }
