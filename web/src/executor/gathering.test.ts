@@ -35,7 +35,14 @@ test.each([
       settled: () => clock.wait(Math.max(0, busyUntil - clock.now())),
     };
     const shards = { readValues: async () => reading };
-    const engine = { asked: 'f32', compute: 'f32', wire: 'f32', stage: async () => stage, shards: async () => shards };
+    const engine = {
+      asked: 'f32',
+      compute: 'f32',
+      wire: 'f32',
+      warm: async () => undefined,
+      stage: async () => stage,
+      shards: async () => shards,
+    };
     const split = equalSplit(model, 2, [A, B], { stages: 1, microBatches: 2, schedule: 'gpipe' });
     const state = model.blocks.map(({ name, elements }) => ({
       block: name,

@@ -15,6 +15,7 @@ const [A, B, REPLICA] = [peerId('a'), peerId('b'), peerId('replica')];
 const NOTHING = { bytes: 0, close: () => undefined };
 const ENGINE = {
   ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
+  warm: async () => undefined,
   stage: async () => ({ ...NOTHING, writeValues: () => undefined }) as unknown as Stage,
   shards: async () => ({ ...NOTHING, writeState: () => undefined }) as unknown as Shards,
 } as unknown as Engine;

@@ -95,7 +95,12 @@ function randomCase(seed: number) {
     const sent = seed % 3 === 0 ? { ...made, rows: 1 } : made;
     return wire === 'auto' ? withWires(sent, () => at(WIRE_ENCODINGS, below(random, WIRE_ENCODINGS.length))) : sent;
   };
-  const engine = { ...{ wire, asked: 'f32', compute: 'f32' }, stage: async () => stage, shards: async () => shards };
+  const engine = {
+    ...{ wire, asked: 'f32', compute: 'f32' },
+    warm: async () => undefined,
+    stage: async () => stage,
+    shards: async () => shards,
+  };
   const role = (of: Plan, peer: PeerId): Promise<Role> =>
     buildRole(engine as unknown as Engine, model, TRAIN, of, peer, EPOCH);
   return { model, sizes, plan: plan(4), next: plan(5), role };

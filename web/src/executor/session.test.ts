@@ -47,6 +47,7 @@ async function ready(train: object, plan: Plan, mayAnswer: boolean) {
   });
   const engine = {
     ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
+    warm: async () => undefined,
     stage: async () => ({ bytes: 4, close: () => undefined, writeValues: () => undefined }) as unknown as Stage,
     shards: async () => new KeeperState(shardsOf(MODEL, plan, ME)).shards,
   } as unknown as Engine;

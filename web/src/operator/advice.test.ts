@@ -20,7 +20,7 @@ test('says first what is to be done: of an alert, of a run without donors, of on
   expect(adviceOf(back, [{ kind: 'donors', text: '' }]).sentence).toMatch(/^Share the donor page/);
   // The server holds it up: nobody can resume it.
   expect(adviceOf(run('paused'), [{ kind: 'notSaved', text: '' }]).sentence).toMatch(/^Mend .* goes on by itself\.$/);
-  expect(adviceOf(run('finished'), []).sentence).toMatch(/Export the model/);
+  expect(adviceOf(run('finished'), []).sentence).toMatch(/export the model/);
 });
 
 test('says what would help where much time is idle, or a step takes twice what was predicted', () => {

@@ -72,6 +72,7 @@ export class MeetingDonor {
     });
     const engine = {
       ...{ wire: 'f32', asked: 'f32', compute: 'f32' },
+      warm: async () => undefined,
       stage: async () => ({ bytes: 0, close: () => undefined, writeValues: () => undefined }) as unknown as Stage,
       shards: async () => {
         this.gpus.push(new KeeperState(shardsOf(OUTLINE, this.plan, peer)));
