@@ -136,6 +136,7 @@ export class PipelineCache {
     if (found) return found;
     const made = compileKernel(this.#device, kernel, dims, variant);
     this.#pipelines.set(key, made);
+    made.catch(() => this.#pipelines.delete(key)); // a driver may be out of memory for a moment
     return made;
   }
 

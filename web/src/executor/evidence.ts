@@ -21,19 +21,11 @@ export class EvidenceUploads {
   /** Resolves when all of it is copied. */
   async take(taken: Taken, asked: AskedEvidence, files: Pick<RunFiles, 'give'>): Promise<void> {
     const { signal } = this.#abort;
-    const { role, size } = taken;
-    for (const { audit, stage, peer } of asked) {
-      const own = evidenceOf(role.model, role.plan, size, { stage, peer }).filter(({ from }) => from === role.peer);
-      const all = new Float32Array(evidenceBytes(own) / Float32Array.BYTES_PER_ELEMENT);
-      let done = 0;
-      for (const piece of own) {
-        const values = await copyOf(taken, piece);
-        all.set(values, done);
-        done += values.length;
-      }
+    for (const one of asked) {
+      const all = await allOf(taken, one).catch(() => null); // the step is committed, and its update comes what may
       this.#uploads = this.#uploads
         .then(async () => {
-          if (!signal.aborted) await files.give(all, audit, signal);
+          if (all !== null && !signal.aborted) await files.give(all, one.audit, signal);
         })
         .catch(() => undefined); // the server misses it at its deadline, or wants it no more
     }
@@ -53,6 +45,20 @@ interface Taken {
   readonly size: StreamSize;
   readonly commitments: Commitments;
   readonly rows: StepRows;
+}
+
+/** One after the other, as the server takes them. */
+async function allOf(taken: Taken, { stage, peer }: AskedEvidence[number]): Promise<Float32Array<ArrayBuffer>> {
+  const { role, size } = taken;
+  const own = evidenceOf(role.model, role.plan, size, { stage, peer }).filter(({ from }) => from === role.peer);
+  const all = new Float32Array(evidenceBytes(own) / Float32Array.BYTES_PER_ELEMENT);
+  let done = 0;
+  for (const piece of own) {
+    const values = await copyOf(taken, piece);
+    all.set(values, done);
+    done += values.length;
+  }
+  return all;
 }
 
 async function copyOf(

@@ -165,8 +165,8 @@ interface CheckRoom {
 }
 
 /**
- * Which were compared; or what is wrong with this GPU. `now`: seconds. All pipelines are asked for at once, and each case
- * waits for its own: what a driver needs for that is not the check's time.
+ * Which were compared; or what is wrong with this GPU. `now`: seconds. All pipelines are asked for at once, and are there before
+ * the first case: what a driver needs for that is not the check's time, and it may do nothing else meanwhile.
  */
 export async function checkKernels<Case extends Shaped & Partial<KernelCase>>(
   gpu: Pick<Gpu, 'device' | 'family' | 'pipelines'>,
@@ -178,13 +178,12 @@ export async function checkKernels<Case extends Shaped & Partial<KernelCase>>(
   const few = cases.filter(({ isReal }) => !isReal);
   try {
     const wanted = few.map(({ kernel, dims }) => [kernel, dims] as const);
-    pipelines.precompile(wanted, family).catch(() => undefined); // each of them is awaited below
+    await pipelines.precompile(wanted, family);
     const right: Case[] = [];
     let seconds = 0;
     for (const one of few) {
       if (right.length > 0 && seconds > (forSeconds * FEW_ROWS_SECONDS) / CHECK_SECONDS) break;
       const { kernel, dims } = one;
-      await pipelines.get(kernel, dims, { family, inBoxes: false });
       const begun = now();
       const { excess, where } = await compareKernel(device, family, kernel, dims, { pipelines });
       if (excess > 0) return refusal(`${kernel.name} is wrong in the shape ${JSON.stringify(dims)}: ${where}`);

@@ -21,6 +21,8 @@ const MOST_STEPS = 3e7;
 const MOST_BYTES = 256 * 2 ** 20;
 /** Of one run: until a rate was measured, by what is assumed of any device. */
 const RUN_SECONDS = 0.25;
+/** Some browsers' clocks are so coarse: less was not measured. */
+const CLOCK_SECONDS = 1e-3;
 
 interface Room {
   /** The most that the donor gives; null or absent: no cap. */
@@ -58,8 +60,9 @@ export async function checkRealShapes<Shape extends RealShape>(
       if (run.excess > 0) return refusal(`${kernel.name} is wrong in the shape ${JSON.stringify(dims)}: ${run.where}`);
       checked.add(shape);
       if (run.seconds <= 0 || fitting.isWhole) break;
-      if (flops / run.seconds < 2 * rate) break;
-      learnRates(device, family, flops / rate, run.seconds);
+      const seconds = Math.max(run.seconds, CLOCK_SECONDS);
+      if (flops / seconds < 2 * rate) break;
+      learnRates(device, family, flops / rate, seconds);
     }
   }
   return success([...checked]);
