@@ -94,7 +94,8 @@ export async function folderSource(directory: string | null, name: string): Prom
   const config = await readJsonFile(join(folder, CONFIG_FILE), 'a config.json of a model');
   if (!config.ok) return refusal(withoutFolders(config.reason, directory));
   const hub = hubNameOf(realpathSync(folder));
-  const model = { ...(hub !== null && { _name_or_path: hub }), ...(config.value as object) }; // parsed below
+  // A config says where its model was made, which may be its parent's name. It is parsed below.
+  const model = { ...(config.value as object), ...(hub !== null && { _name_or_path: hub }) };
   const pathOf = (file: string): string => join(folder, file);
   const tokenizer = isFile(pathOf(TOKENIZER_FILE)) ? pathOf(TOKENIZER_FILE) : 'bytes';
   const data = { files: ['the draft'], tokenizer };

@@ -140,6 +140,7 @@ async function judge(
       }
       problem = answer.refusal.of === 'busy' ? 'others are being answered' : answer.refusal.sentence;
     } catch (error) {
+      if (signal.aborted) break; // whatever that ended
       if (!(error instanceof AnswerFault)) throw error;
       problem = error.message;
     } finally {

@@ -112,4 +112,7 @@ test('what was tuned from somebody’s weights stands under their terms, named a
   expect(other).toContain('\n# whale\n');
   expect(other).toContain('- Licence: not said by who trained it\n');
   expect(of(['license: gemma'], {})).toContain('subject to the Gemma Terms of Use');
+  const linked = of(['license_link: https://a.example/Llama', 'license: other', 'license_name: mine'], {});
+  expect(linked).toContain('\n# whale\n');
+  expect(linked).toContain('; of the weights that it began with: mine\n');
 });

@@ -104,8 +104,15 @@ function frontOf(facts: CardFacts): string[] {
   ];
 }
 
-const isUnder = ({ licence }: CardFacts, family: string): boolean =>
-  licence.some((line) => line.toLowerCase().includes(family));
+/** What the card of the first weights calls their licence; null: it does not. */
+function baseLicence({ licence }: CardFacts): string | null {
+  const of = (key: string): string | undefined =>
+    licence.find((line) => line.startsWith(`${key}: `))?.slice(`${key}: `.length);
+  return of('license_name') ?? of('license') ?? null;
+}
+
+const isUnder = (facts: CardFacts, family: string): boolean =>
+  baseLicence(facts)?.toLowerCase().includes(family) === true;
 
 /** Llama's terms want its name first. */
 const titleOf = (facts: CardFacts): string =>
@@ -113,9 +120,8 @@ const titleOf = (facts: CardFacts): string =>
 
 /** Those of whoever trained it, and those of the weights that it began with. */
 function termsOf(facts: CardFacts): string[] {
-  const { card, licence } = facts;
-  const own = card?.licence ?? '';
-  const [base = null] = licence.map((line) => line.replace(/^license(_name|_link)?: /, ''));
+  const own = facts.card?.licence ?? '';
+  const base = baseLicence(facts);
   return [
     `- Licence: ${own === '' ? 'not said by who trained it' : plain(own)}${base === null ? '' : `; of the weights that it began with: ${plain(base)}`}`,
     ...(isUnder(facts, 'llama') ? ['- Built with Llama'] : []),
