@@ -8,7 +8,7 @@ import { hash } from 'node:crypto';
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import { z } from 'zod';
-import type { Model } from '../../swarm/model/model.ts';
+import { type Model, parameters } from '../../swarm/model/model.ts';
 import { type Sampling, tokensAfter } from '../../swarm/reference/generate.ts';
 import { BlobReader } from '../files/blobs.ts';
 import { messageOf } from '../files/errorWords.ts';
@@ -139,7 +139,7 @@ function valuesOf(blobs: string, document: string, manifest: string): Values {
   const { model, read } = wholeWeights(new BlobReader(blobs), parseDocument(document), parseManifest(manifest));
   return {
     model,
-    elements: model.blocks.reduce((sum, { elements }) => sum + elements, 0),
+    elements: parameters(model),
     tensors: tensorsOf(model, read),
   };
 }

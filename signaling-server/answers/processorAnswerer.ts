@@ -4,7 +4,7 @@
  * another one. Of a bounded number of answers each has a token by turns, a bounded number wait, and more are sent away.
  */
 import { join } from 'node:path';
-import { type Model, parameters, standingParameters } from '../../swarm/model/model.ts';
+import { allParameters, type Model } from '../../swarm/model/model.ts';
 import { wholeModelOf } from '../../swarm/run/runFile.ts';
 import { baseProblem } from '../store/baseStore.ts';
 import { manifestHashes, parseManifest, stateProblem } from '../store/checkpointState.ts';
@@ -199,7 +199,7 @@ async function* told({ tokens }: Running, step: number): AsyncGenerator<Answered
 
 /** Why this is too much for a processor; null: it is not. */
 function sizeProblem(model: Model, { ids, mostTokens, largestModel = LARGEST_MODEL }: OwnQuestion): string | null {
-  const size = parameters(model) + standingParameters(model);
+  const size = allParameters(model);
   if (size > largestModel)
     return `this model has ${size} parameters, and the server’s own processor answers with at most ${largestModel}`;
   const most = Math.floor(CONTEXT_BYTES / positionBytes(model));

@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { REFUSAL_SENTENCES } from '../../swarm/messages/refusals.ts';
 import type { TalkFacts } from '../../swarm/messages/talk.ts';
-import { parameters, standingParameters } from '../../swarm/model/model.ts';
+import { allParameters } from '../../swarm/model/model.ts';
 import { type AnswerApiOptions, addAnswerCalls } from '../answers/answerApi.ts';
 import type { LetIn } from '../answers/apiCallers.ts';
 import { type ApiError, invalid, tooMany } from '../answers/apiErrors.ts';
@@ -38,7 +38,7 @@ export function addTalkApi(app: FastifyInstance, options: TalkOptions): void {
     return {
       ...{ run: run.name, committedSteps: run.committedSteps, steps: stepsOf(store, run.name, run.facts.train) },
       checkpoints: [...saved.filter((step) => step === 0), ...trained].toReversed(),
-      parameters: parameters(run.model) + standingParameters(run.model),
+      parameters: allParameters(run.model),
       wasTrained: typeof storedDocument(store, run.name).file.init === 'string',
       positions: run.model.positions,
       reads: text.chat?.([{ role: 'user', content: 'Hello' }]).ok ? 'turns' : 'text',

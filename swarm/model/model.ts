@@ -243,6 +243,10 @@ export const parameters = ({ blocks }: Pick<Model, 'blocks'>): number => totalOf
 export const standingParameters = ({ standing = [] }: Pick<Model, 'standing'>): number =>
   parameters({ blocks: standing });
 
+/** Trained or not. */
+export const allParameters = (model: Pick<Model, 'blocks' | 'standing'>): number =>
+  parameters(model) + standingParameters(model);
+
 /** A block's use by a stage: the block, and the element ranges its operations read (a tied head reads `wte` alone). */
 export interface BlockUse {
   readonly block: BlockName;
