@@ -31,3 +31,14 @@ export function end() {
 }
 JS
 }
+
+# enter_python PACKAGE==VERSION …: a fresh folder with a Python of its own that has these packages, own/bin/python.
+enter_python() {
+  local python=${PYTHON:-python3}
+  "$python" -c 'import venv, ensurepip' 2>/dev/null || { echo "$(basename "$0") needs venv: apt-get install python3-venv" >&2; exit 2; }
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  cd "$folder"
+  "$python" -m venv own
+  own/bin/pip install --quiet "$@"
+}

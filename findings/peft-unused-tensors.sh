@@ -5,14 +5,8 @@
 #           own load_adapter prints a table of the same tensors.
 # Matters:  a folder whose config was shortened or rewritten loads "fine" with half of what was trained.
 # Instead:  compare the tensors' names with target_modules before loading, and refuse what differs.
-set -euo pipefail
-python=${PYTHON:-python3}
-"$python" -c 'import venv, ensurepip' 2>/dev/null || { echo "$(basename "$0") needs venv: apt-get install python3-venv" >&2; exit 2; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-"$python" -m venv own
-own/bin/pip install --quiet torch==2.13.0 transformers==5.18.0 peft==0.21.0
+source "$(dirname "$0")/common.sh"
+enter_python torch==2.13.0 transformers==5.18.0 peft==0.21.0
 cat > run.py <<'PY'
 import contextlib, io, json, logging, sys, warnings
 

@@ -6,14 +6,8 @@
 # Matters:  it is no oracle for another implementation: an error of a percent in one's own cannot be told from its rounding,
 #           and a bound that accepts it accepts almost anything.
 # Instead:  compare with the formula written out in float64, and with torch only to 2 %.
-set -euo pipefail
-python=${PYTHON:-python3}
-"$python" -c 'import venv, ensurepip' 2>/dev/null || { echo "$(basename "$0") needs venv: apt-get install python3-venv" >&2; exit 2; }
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder"
-"$python" -m venv own
-own/bin/pip install --quiet torch==2.13.0 numpy==2.4.6
+source "$(dirname "$0")/common.sh"
+enter_python torch==2.13.0 numpy==2.4.6
 cat > run.py <<'PY'
 import sys
 
