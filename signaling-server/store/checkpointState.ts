@@ -6,7 +6,7 @@
 import { invariant, overlap, type Range, type Result, refusal, success } from '../../swarm/base.ts';
 import type { StoredShard } from '../../swarm/coordinator/events.ts';
 import type { BlockName, Model } from '../../swarm/model/model.ts';
-import { FLOAT_BYTES, STATE_KINDS, type StateKind } from '../../swarm/plan/stateKinds.ts';
+import { FLOAT_BYTES, isFirstZero, STATE_KINDS, type StateKind } from '../../swarm/plan/stateKinds.ts';
 import type { LossScale } from '../../swarm/precision.ts';
 import type { BlobStore } from '../files/blobs.ts';
 import type { Weights } from '../weights/weights.ts';
@@ -99,13 +99,13 @@ export function stateBytes(
     .sort((a, b) => a.part[0] - b.part[0]);
   const covered = parts.reduce((sum, { part: [from, to] }) => sum + to - from, 0);
   return covered === range[1] - range[0]
-    ? success(piecesOf(blobs, kind === 'value' || kind === 'shared', parts))
+    ? success(piecesOf(blobs, isFirstZero(kind), parts))
     : refusal(`checkpoint ${manifest.step} lacks a part of ${block}`);
 }
 
 async function* piecesOf(
   blobs: ReadsBlobs,
-  isWeights: boolean,
+  isZeroAtFirst: boolean,
   parts: readonly { readonly shard: ManifestShard; readonly part: Range; readonly place: number }[],
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   for (const { shard, part, place } of parts) {
@@ -113,7 +113,7 @@ async function* piecesOf(
     for (let from = part[0]; from < part[1]; from += PIECE_ELEMENTS) {
       const bytes = (Math.min(part[1], from + PIECE_ELEMENTS) - from) * FLOAT_BYTES;
       const at = ((shard.moments ? place : 0) * (end - start) + from - start) * FLOAT_BYTES;
-      yield isWeights || shard.moments ? await blobs.readRange(shard.hash, at, at + bytes) : new Uint8Array(bytes);
+      yield shard.moments || !isZeroAtFirst ? await blobs.readRange(shard.hash, at, at + bytes) : new Uint8Array(bytes);
     }
   }
 }

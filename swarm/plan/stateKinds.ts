@@ -33,6 +33,9 @@ export const ownIslands = (islands: Pick<Islands, 'count'> | undefined, own: Own
 
 export const kindAt = (kind: IslandKind, turn: number): StateKind => (turn === 0 ? kind : `${kind}@${turn}`);
 
+/** The initial state, checkpoint 0, has weights alone: what else there is is zero there, neither stored nor sent. */
+export const isFirstZero = (kind: StateKind): boolean => kind !== 'value' && kind !== 'shared';
+
 /** Everything that a keeper has at any step; what the GPU has comes first. `owned`: what islands share lies with owners. */
 export function stateKinds(islands: Kept, own?: Own, owned = false): readonly StateKind[] {
   if (!islands) return STATE_KINDS;

@@ -23,5 +23,7 @@ test('who goes hands over what nobody else has', () => {
 test('out of a checkpoint comes the whole state; kept by two stages of one donor each, nothing moves', () => {
   const all = elementsOf(...model.blocks.map(({ name }) => name));
   expect(arrivalBytes(sizes, split('a', 'b'), { from: 'checkpoint', step: 3 })).toBe(3 * 4 * all);
+  // Moments are zero there, and are not sent.
+  expect(arrivalBytes(sizes, split('a', 'b'), { from: 'checkpoint', step: 0 })).toBe(4 * all);
   expect(arrivalBytes(sizes, split('a', 'b'), { from: 'kept' })).toBe(0);
 });

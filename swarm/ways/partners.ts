@@ -11,7 +11,7 @@ import type { Model } from '../model/model.ts';
 import { holdings } from '../plan/handover.ts';
 import { type LateCopy, lateCopies, lateTransfers, withoutLate } from '../plan/lateCopies.ts';
 import { keepersOf, type Plan, peers } from '../plan/plan.ts';
-import { FLOAT_BYTES, loadedKinds, stateKinds } from '../plan/stateKinds.ts';
+import { FLOAT_BYTES, isFirstZero, loadedKinds, stateKinds } from '../plan/stateKinds.ts';
 import type { Compute } from '../precision.ts';
 import type { Islands } from '../run/runFile.ts';
 import type { Passage } from './passage.ts';
@@ -79,7 +79,7 @@ export function latePassages({ model, islands }: Sizes, { plan, source }: Prepar
 export function arrivalBytes(sizes: Sizes, plan: Plan, source: StateSource): number {
   if (source.from !== 'checkpoint') return totalOf(arrivalTensors(sizes, plan, source), (passage) => bytesOf(passage));
   const { model, islands } = sizes;
-  const loaded = loadedKinds(islands, plan.islands, plan.owned);
+  const loaded = loadedKinds(islands, plan.islands, plan.owned).filter((kind) => source.step > 0 || !isFirstZero(kind));
   const held = peers(plan).flatMap((peer) =>
     model.blocks.flatMap(({ name }) => loaded.flatMap((kind) => holdings(model, plan, peer, name, kind))),
   );

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
-import { runFiles } from './runFiles.ts';
+import { Meter } from './meter.ts';
+import { meteredFiles, runFiles } from './runFiles.ts';
+import { Traffic } from './traffic.ts';
 
 const HASH = 'a'.repeat(64);
 const SHARD = { epoch: 1, step: 2, block: 'head', range: [3, 4] } as const;
@@ -98,4 +100,29 @@ test('[WI37] a piece whose download breaks off goes on with the byte that did no
   expect(await piece([5], { hasRanges: false })).toEqual({ outcome, asked: [null, 'bytes=5-'] });
   expect(await piece([3, 3, 3, 3, 3])).toMatchObject({ outcome: 'network error', asked: { length: 4 } });
   expect(await piece([401, 401, 401, 401, 401])).toMatchObject({ asked: { length: 4 } });
+});
+
+test('of the initial state only weights are asked for: the moments are zero', async () => {
+  const asked: string[] = [];
+  const fetchUrl: typeof fetch = async (url) => {
+    asked.push(String(url));
+    return new Response(new Float32Array([1, 2, 3]));
+  };
+  const meter = new Meter(
+    () => 0,
+    () => undefined,
+  );
+  const traffic = new Traffic({ now: () => 0, wait: async () => undefined });
+  const files = meteredFiles(
+    runFiles(fetchUrl, new URL('http://localhost/'), () => 'token'),
+    meter,
+    traffic,
+  );
+  expect(await files.state(0, 'head', 'm', [2, 5])).toEqual(new Float32Array(3));
+  expect(await files.state(0, 'head', 'value', [2, 5])).toEqual(new Float32Array([1, 2, 3]));
+  expect(await files.state(4, 'head', 'm', [2, 5])).toEqual(new Float32Array([1, 2, 3]));
+  expect(asked).toEqual([
+    'http://localhost/api/state/0/head?kind=value&from=2&to=5',
+    'http://localhost/api/state/4/head?kind=m&from=2&to=5',
+  ]);
 });

@@ -6,7 +6,7 @@
 import { at, type Range, totalOf } from '../../../swarm/base.ts';
 import { uploadAnswerSchema } from '../../../swarm/messages/messages.ts';
 import type { BlockName } from '../../../swarm/model/model.ts';
-import type { StateKind } from '../../../swarm/plan/stateKinds.ts';
+import { isFirstZero, type StateKind } from '../../../swarm/plan/stateKinds.ts';
 import type { Meter } from './meter.ts';
 import type { Traffic } from './traffic.ts';
 
@@ -159,7 +159,10 @@ export function meteredFiles(files: RunFiles, meter: Meter, traffic: Traffic): R
   return {
     tokenShard: (hash) => received(files.tokenShard(hash)),
     basePiece: (hash) => received(files.basePiece(hash)),
-    state: (checkpoint, block, kind, range) => received(files.state(checkpoint, block, kind, range)),
+    state: async (checkpoint, block, kind, [from, to]) =>
+      checkpoint === 0 && isFirstZero(kind)
+        ? new Float32Array(to - from)
+        : received(files.state(checkpoint, block, kind, [from, to])),
     upload: async (state, ...of) => {
       await leaves(state);
       return files.upload(state, ...of);
