@@ -24,7 +24,8 @@ import {
   isSameWork,
   keptUnder,
   loadBase,
-  loadRole,
+  loadsOf,
+  needsOf,
   type ReadBase,
   type Role,
 } from './role.ts';
@@ -185,10 +186,15 @@ export class Holding {
     this.settle();
     this.#isFilled = false;
     this.drop();
+    // What comes over the network comes while the role is made.
+    const coming = loadsOf(needsOf(engine, model, train, plan, peer)).map(
+      ({ of, write }) => [ways.read(checkpoint, ...of), write] as const,
+    );
+    for (const [values] of coming) values.catch(() => undefined); // awaited below, unless there is no role
     const role = await buildRole(engine, model, train, plan, peer, epoch);
     this.#role = role;
-    const state = loadRole(role, (block, kind, range) => ways.read(checkpoint, block, kind, range));
-    await Promise.all([state, loadBase(role, ways.readBase), links]);
+    const state = coming.splice(0).map(async ([values, write]) => write(role, await values));
+    await Promise.all([...state, loadBase(role, ways.readBase), links]);
   }
 
   /** After an abandoned step holders and replicas may lack the last update's values: primaries send them once more. */

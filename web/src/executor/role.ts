@@ -112,7 +112,7 @@ export async function buildRole(
     for (const [index, { size, sizes }] of stagesHere(engine, train, plan, peer))
       stages.set(index, await engine.stage(size, sizes));
     onGpu = await engine.shards(plan, peer, stages);
-    const uses = new Map(Array.from(plan.stages.keys(), (stage) => [stage, keptUses(model, plan, stage)]));
+    const uses = usesOf(model, plan);
     const under = keptUnder(engine, model, plan, peer);
     const { kept } = under;
     const { islands: settings } = train;
@@ -189,29 +189,55 @@ export function closeRole(role: Role): void {
 export const roleBytes = ({ stages, shards }: Pick<Role, 'stages' | 'shards'>): number =>
   [...stages.values()].reduce((sum, { bytes }) => sum + bytes, shards.bytes);
 
-/** Loads every value that this peer computes with and the state it keeps. */
-export async function loadRole({ model, stages, uses, shards, loaded, kept }: Role, read: ReadState): Promise<void> {
-  const loads: Promise<void>[] = [];
-  for (const [index, stage] of stages) {
-    for (const { block, ranges } of got(uses, index)) {
-      for (const range of ranges) {
-        loads.push(read(block, 'value', range).then((values) => stage.writeValues(block, range, values)));
-      }
-    }
-  }
+/** A range to be read of the state, and where it belongs. */
+interface Load {
+  readonly of: Parameters<ReadState>;
+  write(role: Role, values: Float32Array): void;
+}
+
+/** What decides it is known before the role is made. */
+type Needs = Pick<Role, 'model' | 'uses' | 'loaded' | 'kept'> & { readonly stages: ReadonlyMap<number, unknown> };
+
+export const needsOf = (engine: Engine, model: Model, train: Train, plan: Plan, peer: PeerId): Needs => ({
+  model,
+  stages: stagesHere(engine, train, plan, peer),
+  uses: usesOf(model, plan),
+  loaded: kindsOf(train.islands, plan).loaded,
+  kept: shardsOf(model, plan, peer, undefined, engine.compute),
+});
+
+const usesOf = (model: Model, plan: Plan): Role['uses'] =>
+  new Map(Array.from(plan.stages.keys(), (stage) => [stage, keptUses(model, plan, stage)]));
+
+/** Every value that a peer computes with and the state that it keeps. */
+export function loadsOf({ model, stages, uses, loaded, kept }: Needs): Load[] {
+  const loads: Load[] = [];
+  for (const index of stages.keys())
+    for (const { block, ranges } of got(uses, index))
+      for (const range of ranges)
+        loads.push({
+          of: [block, 'value', range],
+          write: (role, values) => got(role.stages, index).writeValues(block, range, values),
+        });
   for (const { block, range, master } of kept) {
     for (const [kind, all] of loaded) {
       const places = master === 'own' ? all : all.filter((place) => place !== 'value');
       if (places.length === 0) continue;
       for (const part of partsOfKind(model, block, kind, range)) {
-        const write = (values: Float32Array): void => {
-          for (const place of places) shards.writeState(block, part, place, values);
-        };
-        loads.push(read(block, kind, part).then(write));
+        loads.push({
+          of: [block, kind, part],
+          write: ({ shards }, values) => {
+            for (const place of places) shards.writeState(block, part, place, values);
+          },
+        });
       }
     }
   }
-  await Promise.all(loads);
+  return loads;
+}
+
+export async function loadRole(role: Role, read: ReadState): Promise<void> {
+  await Promise.all(loadsOf(role).map(async ({ of, write }) => write(role, await read(...of))));
 }
 
 export type ReadBase = (
