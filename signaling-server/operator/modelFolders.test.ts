@@ -46,7 +46,10 @@ async function folders(): Promise<void> {
   }));
   for (const [name, words] of [
     ['LICENSE', 'terms'],
-    ['README.md', '---\nlanguage: en\nlicense: apache-2.0\n---\n# Chatty\nlicense: mine\n'],
+    [
+      'README.md',
+      '---\nlanguage: en\nlicense: apache-2.0\nlicense_name: "odd\nlicense_link: odd:\n---\n# Chatty\nlicense: mine\n',
+    ],
   ] as const)
     others.push({ name, bytes: async () => Buffer.from(words) });
   need(

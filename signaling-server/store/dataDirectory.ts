@@ -202,11 +202,14 @@ async function storedBeside(folder: string, blobs: BlobStore): Promise<StoredFil
   return files;
 }
 
+/** Values that YAML reads as they stand, in quotes or without. */
+const LICENCE_LINE = /^license(_name|_link)?: (["']?)[A-Za-z0-9]([\w./:+-]{0,198}[\w/])?\2$/;
+
 /** What the README.md beside the first weights, a card of the Hub, says of their licence: these lines of its front. */
 async function licenceIn(folder: string): Promise<string[]> {
   const readme = await readFile(join(folder, 'README.md'), 'utf8').catch(() => ''); // there is none
   const front = /^---\r?\n([\s\S]*?)\r?\n---/.exec(readme)?.[1] ?? '';
-  return front.split(/\r?\n/).filter((line) => /^license(_name|_link)?: [\w"'./:+-]{1,200}$/.test(line));
+  return front.split(/\r?\n/).filter((line) => LICENCE_LINE.test(line));
 }
 
 /** A model's licence and what belongs to it, as the Hub's folders name them. */

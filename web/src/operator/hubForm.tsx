@@ -167,7 +167,8 @@ function Files({ exported }: { readonly exported: Result<readonly PushedFile[]> 
       </details>
       <p>
         That file names the licence, as you wrote it under <b>What donors read</b>. Where the run began from somebody
-        else’s weights, their terms hold for these files too.
+        else’s weights, their terms hold for these files too: what their folder had of licences and notices is among
+        them.
       </p>
     </>
   );
