@@ -18,13 +18,13 @@ import { ValuesMissing } from './epochs.ts';
 import { LateCopies } from './lateCopies.ts';
 import { type HeldState, heldState, move } from './moving.ts';
 import {
+  beginLoad,
   buildRole,
   closeRole,
   type Engine,
   isSameWork,
   keptUnder,
   loadBase,
-  loadsOf,
   needsOf,
   type ReadBase,
   type Role,
@@ -186,15 +186,10 @@ export class Holding {
     this.settle();
     this.#isFilled = false;
     this.drop();
-    // What comes over the network comes while the role is made.
-    const coming = loadsOf(needsOf(engine, model, train, plan, peer)).map(
-      ({ of, write }) => [ways.read(checkpoint, ...of), write] as const,
-    );
-    for (const [values] of coming) values.catch(() => undefined); // awaited below, unless there is no role
+    const fill = beginLoad(needsOf(engine, model, train, plan, peer), (...of) => ways.read(checkpoint, ...of));
     const role = await buildRole(engine, model, train, plan, peer, epoch);
     this.#role = role;
-    const state = coming.splice(0).map(async ([values, write]) => write(role, await values));
-    await Promise.all([...state, loadBase(role, ways.readBase), links]);
+    await Promise.all([fill(role), loadBase(role, ways.readBase), links]);
   }
 
   /** After an abandoned step holders and replicas may lack the last update's values: primaries send them once more. */

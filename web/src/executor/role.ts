@@ -210,7 +210,7 @@ const usesOf = (model: Model, plan: Plan): Role['uses'] =>
   new Map(Array.from(plan.stages.keys(), (stage) => [stage, keptUses(model, plan, stage)]));
 
 /** Every value that a peer computes with and the state that it keeps. */
-export function loadsOf({ model, stages, uses, loaded, kept }: Needs): Load[] {
+function loadsOf({ model, stages, uses, loaded, kept }: Needs): Load[] {
   const loads: Load[] = [];
   for (const index of stages.keys())
     for (const { block, ranges } of got(uses, index))
@@ -236,8 +236,14 @@ export function loadsOf({ model, stages, uses, loaded, kept }: Needs): Load[] {
   return loads;
 }
 
-export async function loadRole(role: Role, read: ReadState): Promise<void> {
-  await Promise.all(loadsOf(role).map(async ({ of, write }) => write(role, await read(...of))));
+/** Begins to read what a role is filled with, so that it comes while the role is made; what it returns fills the role. */
+export function beginLoad(needs: Needs, read: ReadState): (role: Role) => Promise<void> {
+  const coming = loadsOf(needs).map(({ of, write }) => [read(...of), write] as const);
+  for (const [values] of coming) values.catch(() => undefined); // awaited below, unless there is no role
+  // Values are let go of one by one, as they are written.
+  return async (role) => {
+    await Promise.all(coming.splice(0).map(async ([values, write]) => write(role, await values)));
+  };
 }
 
 export type ReadBase = (

@@ -17,7 +17,7 @@ import { FULL_SPEED } from '../executor/dutyCycle.ts';
 import type { MicroTokens, UpdateScalars } from '../executor/engine.ts';
 import { StepRun } from '../executor/execute.ts';
 import { Inbox } from '../executor/inbox.ts';
-import { buildRole, closeRole, type Engine, loadRole, type ReadState, type Role } from '../executor/role.ts';
+import { beginLoad, buildRole, closeRole, type Engine, type ReadState, type Role } from '../executor/role.ts';
 import type { Surroundings } from '../executor/surroundings.ts';
 import { countedTargets } from './solo.ts';
 
@@ -61,7 +61,7 @@ export class OneProcess {
     const { engine, model, train, plan, read } = terms;
     const roles: Role[] = [];
     for (const peer of peers(plan)) roles.push(await buildRole(engine, model, train, plan, peer, EPOCH));
-    for (const role of roles) await loadRole(role, read);
+    for (const role of roles) await beginLoad(role, read)(role);
     const sizes = sizesOf(model, { train, wire: engine.wire, compute: engine.asked });
     const inboxes = new Map(peers(plan).map((peer) => [peer, new Inbox(() => undefined)]));
     for (const [peer, inbox] of inboxes)

@@ -16,7 +16,15 @@ import { recomputing } from '../../../swarm/schedule/recompute.ts';
 import { FULL_SPEED } from '../executor/dutyCycle.ts';
 import type { MicroTokens } from '../executor/engine.ts';
 import { StepRun } from '../executor/execute.ts';
-import { buildRole, closeRole, type Engine, loadRole, type ReadState, type Role, roleBytes } from '../executor/role.ts';
+import {
+  beginLoad,
+  buildRole,
+  closeRole,
+  type Engine,
+  type ReadState,
+  type Role,
+  roleBytes,
+} from '../executor/role.ts';
 
 /** Why an attempt at a step ends before its update. */
 const OVERFLOW = new Error('the scaled gradient overflowed');
@@ -58,7 +66,7 @@ export class Solo {
     const [peer] = peers(plan);
     invariant(peer, 'a plan of one peer');
     const role = await buildRole(engine, model, train, plan, peer, 0);
-    await loadRole(role, options.read);
+    await beginLoad(role, options.read)(role);
     return new Solo(role, options);
   }
 
