@@ -48,7 +48,7 @@ async function folders(): Promise<void> {
     ['LICENSE', 'terms'],
     [
       'README.md',
-      '---\nlanguage: en\nlicense: apache-2.0\nlicense_name: "odd\nlicense_link: odd:\n---\n# Chatty\nlicense: mine\n',
+      '---\nlanguage: en\nlicense: apache-2.0\nlicense_name: "odd\nlicense_link: odd:\nlicense_link: ./LICENSE\n---\n# Chatty\nlicense: mine\n',
     ],
   ] as const)
     others.push({ name, bytes: async () => Buffer.from(words) });
@@ -143,7 +143,9 @@ test('an adapter on chats: the folder’s weights stand, its tokenizer and templ
   const exported = (name: string): string => readFileSync(join(out, name), 'utf8');
   expect(exported('chat_template.jinja')).toBe(golden('chat-tiny/plain.jinja'));
   expect(exported('LICENSE')).toBe('terms');
-  expect(exported('README.md')).toContain('base_model: acme/chatty\nlicense: apache-2.0\n---\n');
+  expect(exported('README.md')).toContain(
+    'base_model: acme/chatty\nlicense: apache-2.0\nlicense_link: ./LICENSE\n---\n',
+  );
 });
 
 test('all weights, on a text that the folder’s tokenizer reads', async () => {

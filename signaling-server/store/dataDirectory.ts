@@ -203,7 +203,7 @@ async function storedBeside(folder: string, blobs: BlobStore): Promise<StoredFil
 }
 
 /** Values that YAML reads as they stand, in quotes or without. */
-const LICENCE_LINE = /^license(_name|_link)?: (["']?)[A-Za-z0-9]([\w./:+-]{0,198}[\w/])?\2$/;
+const LICENCE_LINE = /^license(_name|_link)?: (["']?)[\w./+]([\w./:+-]{0,198}[\w./+-])?\2$/;
 
 /** What the README.md beside the first weights, a card of the Hub, says of their licence: these lines of its front. */
 async function licenceIn(folder: string): Promise<string[]> {
